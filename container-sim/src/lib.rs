@@ -24,7 +24,7 @@ pub use shell::{
     DnsQuestion, DnsRecord, Environment, ImagePrograms, Killed, NetworkCall, NetworkEnd, NetworkFailure,
     NetworkReply, NotRunnable, OutputBytes, ProgramNotFound, Received, ReceivedEnd, RecordKind, Reservation,
     Server, ServerAction, ServerCertificate, ServerEncryption, ServerGreeting, ServerPeer, Shell, ShellStep,
-    TlsClient, TlsFailure, TlsTrust, User, WorkMeter, check_runnable, is_shell, may_read_files,
-    may_read_input,
+    TlsClient, TlsFailure, TlsTrust, User, WorkMeter, check_runnable, has_program, is_shell, may_read_files,
+    may_read_input, name_in_path,
 };
 pub use terminal::LineDiscipline;

@@ -22,6 +22,8 @@ pub struct LogScript {
     /// The first lines of each run; the boolean is true for a line of standard error. `None`: the log says that the container
     /// is simulated.
     pub lines: Option<Vec<(bool, String)>>,
+    /// What the log says beside that the container is simulated.
+    pub note: Option<String>,
     /// The repeated line, in which `{n}` is its number. `None` with an interval: only the number.
     pub line: Option<String>,
     /// The interval at which the line is repeated; `None` is never.

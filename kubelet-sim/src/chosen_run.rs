@@ -28,11 +28,16 @@ impl Chosen {
             // The process waits for input and logs nothing before.
             script.log.lines.get_or_insert_default();
         }
-        let command = match (printed, program::of(object, self.container)) {
+        let program = program::of(object, self.container);
+        if program == Program::Image {
+            script.log.note = program::ignored_configuration(spec);
+        }
+        let command = match (printed, program) {
             (Some(printed), Program::Image) => CommandOutput::Served(printed),
             (Some(printed), _) => CommandOutput::Ran(printed),
             (None, Program::Shell(_) | Program::Host | Program::Real) => CommandOutput::Forgotten,
             (None, Program::NotRun(why)) => CommandOutput::NotRun(why),
+            (None, Program::Missing(_)) => CommandOutput::Ran(Arc::default()),
             (None, Program::Image | Program::Scripted | Program::Attached) => CommandOutput::Absent,
         };
         Log::of(&script.log, &spec.name, &spec.image, &self.run, command)

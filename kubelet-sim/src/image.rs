@@ -138,6 +138,26 @@ pub(crate) fn hash(seed: u64, parts: &[&str]) -> u64 {
     hash ^ (hash >> 32)
 }
 
+/// Registries whose names end so do not exist: the domain is reserved for that.
+const NO_REGISTRY: &str = ".invalid";
+
+/// The host of a registry that does not exist; `None` if the image may exist.
+pub fn missing_registry(image: &str) -> Option<String> {
+    let full = full_name(image);
+    let host = full.split('/').next().unwrap_or_default();
+    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+    host.ends_with(NO_REGISTRY).then(|| host.to_owned())
+}
+
+/// The error of a pull from a registry that does not exist.
+pub fn no_registry_text(image: &str, host: &str) -> String {
+    let name = full_name(image);
+    format!(
+        "rpc error: code = Unknown desc = failed to pull and unpack image \"{name}\": failed to resolve reference \"{name}\": \
+         failed to do request: dial tcp: lookup {host}: no such host"
+    )
+}
+
 /// Whether an image is one of those that a pattern stands for; see `Config::missing_images`.
 pub fn matches(pattern: &str, image: &str) -> bool {
     glob(pattern.as_bytes(), image.as_bytes()) || glob(pattern.as_bytes(), full_name(image).as_bytes())

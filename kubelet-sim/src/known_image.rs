@@ -1,6 +1,6 @@
 //! Images whose programs are simulated: what their configuration and their files say. Pure.
 
-use kstore_container_sim::{ImagePrograms, User};
+use kstore_container_sim::{ImagePrograms, User, has_program, name_in_path};
 
 /// What is known of an image.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub struct KnownImage {
     pub entrypoint: &'static [&'static str],
     /// The arguments of a container without any.
     pub arguments: &'static [&'static str],
+    /// The program that its entrypoint, a script, runs with the arguments of a container, unless they begin with another program.
+    pub wrapped: Option<&'static str>,
     /// Programs beside those of every image: the path, and the simulated program.
     programs: &'static [(&'static str, &'static str)],
     /// Files: the path, and the text.
@@ -21,21 +23,66 @@ pub struct KnownImage {
     users: &'static [(u32, u32, &'static [u32])],
     /// Whether it has a certificate for `localhost` with its key, in [`CERTIFICATE`].
     pub has_certificate: bool,
-    /// Whether its program is a server that is simulated without running: it answers, and does nothing else.
+    /// Whether its program is simulated without running: it answers as a server, or does nothing at all.
     pub is_dormant: bool,
+    /// The folder of its configuration, which its simulated server does not read.
+    pub configuration: Option<&'static str>,
+    /// What is there beside the files and programs above.
+    contents: Contents,
+}
+
+/// The programs of an image that are known to be there, simulated or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contents {
+    /// There may be others.
+    Open,
+    /// Those of busybox, and these.
+    Busybox(&'static str),
+    /// None but the entrypoint.
+    Entrypoint,
 }
 
 const PLAIN: KnownImage = KnownImage {
     names: &[],
     entrypoint: &[],
     arguments: &[],
+    wrapped: None,
     programs: &[],
     files: &[],
     user: 0,
     users: &[],
     has_certificate: false,
     is_dormant: false,
+    configuration: None,
+    contents: Contents::Open,
 };
+
+/// The programs of busybox, in its images.
+const BUSYBOX: &str = "[ [[ acpid add-shell addgroup adduser adjtimex ar arch arp arping ascii ash awk base32 base64 basename bc beep \
+    blkdiscard blkid blockdev bootchartd brctl bunzip2 busybox bzcat bzip2 cal cat chat chattr chgrp chmod chown chpasswd chpst chroot chrt \
+    chvt cksum clear cmp comm conspy cp cpio crc32 crond crontab cryptpw cttyhack cut date dc dd deallocvt delgroup deluser depmod devmem \
+    df dhcprelay diff dirname dmesg dnsd dnsdomainname dos2unix dpkg dpkg-deb du dumpkmap dumpleases echo ed egrep eject env envdir \
+    envuidgid ether-wake expand expr factor fakeidentd fallocate false fatattr fbset fbsplash fdflush fdformat fdisk fgconsole fgrep find \
+    findfs flock fold free freeramdisk fsck fsck.minix fsfreeze fstrim fsync ftpd ftpget ftpput fuser getfattr getopt getty grep groups \
+    gunzip gzip halt hd hdparm head hexdump hexedit hostid hostname httpd hush hwclock i2cdetect i2cdump i2cget i2cset i2ctransfer id \
+    ifconfig ifdown ifenslave ifplugd ifup inetd init inotifyd insmod install ionice iostat ip ipaddr ipcalc ipcrm ipcs iplink ipneigh \
+    iproute iprule iptunnel kbd_mode kill killall killall5 klogd last less link linux32 linux64 linuxrc ln loadfont loadkmap logger login \
+    logname logread losetup lpd lpq lpr ls lsattr lsmod lsof lspci lsscsi lsusb lzcat lzma lzop lzopcat makedevs makemime man md5sum mdev \
+    mesg microcom mim mkdir mkdosfs mke2fs mkfifo mkfs.ext2 mkfs.minix mkfs.vfat mknod mkpasswd mkswap mktemp modinfo modprobe more mount \
+    mountpoint mpstat mt mv nameif nanddump nandwrite nbd-client nc netcat netstat nice nl nmeter nohup nologin nproc nsenter nslookup ntpd \
+    od openvt partprobe passwd paste patch pgrep pidof ping ping6 pipe_progress pivot_root pkill pmap popmaildir poweroff powertop printenv \
+    printf ps pscan pstree pwd pwdx raidautorun rdate rdev readahead readlink readprofile realpath reboot reformime remove-shell renice \
+    reset resize resume rev rm rmdir rmmod route rpm rpm2cpio rtcwake run-init run-parts runlevel runsv runsvdir rx script scriptreplay sed \
+    seedrng sendmail seq setarch setconsole setfattr setfont setkeycodes setlogcons setpriv setserial setsid setuidgid sh sha1sum sha256sum \
+    sha3sum sha512sum showkey shred shuf slattach sleep smemcap softlimit sort split ssl_client start-stop-daemon stat strings stty su \
+    sulogin sum sv svc svlogd svok swapoff swapon switch_root sync sysctl syslogd tac tail tar taskset tc tcpsvd tee telnet telnetd test \
+    tftp tftpd time timeout top touch tr traceroute traceroute6 tree true truncate ts tsort tty ttysize tunctl ubiattach ubidetach ubimkvol \
+    ubirename ubirmvol ubirsvol ubiupdatevol udhcpc udhcpc6 udhcpd udpsvd uevent umount uname uncompress unexpand uniq unit unix2dos unlink \
+    unlzma unlzop unshare unxz unzip uptime users usleep uudecode uuencode vconfig vi vlock volname w wall watch watchdog wc wget which who \
+    whoami whois xargs xxd xz xzcat yes zcat zcip";
+
+/// Further programs of `agnhost`, which is made of Alpine.
+const OF_AGNHOST: &str = "apk bash bridge coredns curl delv dig getconf getent host iconv iperf iperf3 jq ldconfig ldd nsupdate ss";
 
 /// The files of the certificate and of the key that images bring.
 pub const CERTIFICATE: (&str, &str) = ("/localhost.crt", "/localhost.key");
@@ -56,11 +103,21 @@ const AGNHOST: KnownImage = KnownImage {
     files: &[("/etc/passwd", PASSWORDS), ("/etc/group", GROUPS), ("/etc/os-release", ALPINE)],
     users: &[(1000, 1000, &[50_000])],
     has_certificate: true,
+    contents: Contents::Busybox(OF_AGNHOST),
     ..PLAIN
 };
 
-const KNOWN: [KnownImage; 9] = [
+const KNOWN: [KnownImage; 12] = [
     AGNHOST,
+    KnownImage {
+        names: &["pause"],
+        entrypoint: &["/pause"],
+        is_dormant: true,
+        contents: Contents::Entrypoint,
+        ..PLAIN
+    },
+    KnownImage { names: &["busybox"], contents: Contents::Busybox(""), ..PLAIN },
+    KnownImage { names: &["curl"], wrapped: Some("curl"), user: 100, users: &[(100, 101, &[])], ..PLAIN },
     KnownImage {
         names: &["kitten"],
         arguments: &["test-webserver"],
@@ -79,6 +136,7 @@ const KNOWN: [KnownImage; 9] = [
         arguments: &["-g", "daemon off;"],
         programs: &[("nginx", "nginx")],
         is_dormant: true,
+        configuration: Some("/etc/nginx"),
         ..PLAIN
     },
     KnownImage {
@@ -86,6 +144,7 @@ const KNOWN: [KnownImage; 9] = [
         entrypoint: &["httpd-foreground"],
         programs: &[("httpd-foreground", "httpd")],
         is_dormant: true,
+        configuration: Some("/usr/local/apache2/conf"),
         ..PLAIN
     },
     KnownImage {
@@ -93,6 +152,7 @@ const KNOWN: [KnownImage; 9] = [
         entrypoint: &["/http-echo"],
         programs: &[("/http-echo", "http-echo")],
         is_dormant: true,
+        contents: Contents::Entrypoint,
         ..PLAIN
     },
     KnownImage { names: &["nonroot"], user: 1234, ..PLAIN },
@@ -103,10 +163,7 @@ const KNOWN: [KnownImage; 9] = [
         files: &[("/etc/os-release", ALPINE)],
         ..PLAIN
     },
-    KnownImage {
-        names: &["busybox", "alpine", "debian", "ubuntu", "bash", "fedora", "centos", "toybox"],
-        ..PLAIN
-    },
+    KnownImage { names: &["alpine", "debian", "ubuntu", "bash", "fedora", "centos", "toybox"], ..PLAIN },
 ];
 
 /// What is known of the image with this reference; `None` for others.
@@ -133,6 +190,29 @@ pub fn version(image: &str) -> Option<&str> {
 pub fn programs(image: &str) -> ImagePrograms {
     let programs = find(image).map(|known| known.programs).unwrap_or_default();
     programs.iter().map(|(path, name)| ((*path).to_owned(), (*name).to_owned())).collect()
+}
+
+/// What a container runtime says of a command that an image does not have; `None` if it has it, or may have it. What volumes bring is at
+/// other paths than those of programs.
+pub fn missing(image: &str, command: &[String]) -> Option<String> {
+    let (known, word) = (find(image)?, command.first()?);
+    let name = name_in_path(word)?;
+    let more = match known.contents {
+        Contents::Open => return None,
+        // The kubelet replaces variables before.
+        _ if word.contains("$(") => return None,
+        Contents::Busybox(more) => Some(more),
+        Contents::Entrypoint => None,
+    };
+    let is_there = more.is_some_and(|more| {
+        let mut all = BUSYBOX.split_whitespace().chain(more.split_whitespace());
+        has_program(&programs(image), word) || all.any(|own| own == name)
+    });
+    match word.contains('/') {
+        _ if is_there => None,
+        true => Some(format!("exec: \"{word}\": stat {word}: no such file or directory")),
+        false => Some(format!("exec: \"{word}\": executable file not found in $PATH")),
+    }
 }
 
 /// The user of a container of an image: the wanted user and group, and those of the image for what is not wanted.
@@ -170,6 +250,26 @@ mod tests {
         assert!(is_dormant("docker.io/library/httpd:2") && !is_dormant("agnhost"));
         assert_eq!(find("e2e-test-images/nonewprivs:1.4").unwrap().entrypoint, ["/nnp"]);
         assert_eq!(programs("agnhost").keys().collect::<Vec<_>>(), ["/agnhost", "/agnhost-2"]);
+    }
+
+    #[test]
+    fn images_whose_programs_are_known_lack_all_others() {
+        let of = |image: &str, word: &str| missing(image, &[word.to_owned()]);
+        let absent = |word: &str| Some(format!("exec: \"{word}\": executable file not found in $PATH"));
+        for image in ["busybox:1.37", "agnhost", "registry.k8s.io/pause:3.10", "http-echo"] {
+            assert_eq!(of(image, "nosuch"), absent("nosuch"), "{image}");
+            assert_eq!(of(image, "/data/run.sh"), None, "a volume may have it");
+        }
+        assert_eq!(of("pause", "sh"), absent("sh"));
+        let text = "exec: \"/bin/sh\": stat /bin/sh: no such file or directory";
+        assert_eq!(of("pause", "/bin/sh").as_deref(), Some(text));
+        for word in ["sh", "/bin/sh", "echo", "/usr/bin/vi", "curl", "$(PROGRAM)"] {
+            assert_eq!(of("busybox", word), None, "it is there, simulated or not: {word}");
+        }
+        assert_eq!((of("agnhost", "iperf"), of("busybox", "iperf")), (None, absent("iperf")));
+        for open in ["nginx", "alpine", "app"] {
+            assert_eq!(of(open, "nosuch"), None, "{open} may have it");
+        }
     }
 
     #[test]

@@ -2,10 +2,13 @@
 //! script. Pure.
 
 use crate::behavior::Script;
+use crate::known_image::{self, KnownImage};
 use crate::limits::REPLACED_NAMES;
 use crate::pod_object::{ContainerSpec, PodObject};
-use crate::{behavior, known_image, process_end};
-use kstore_container_sim::{NotRunnable, ScriptedAnswer, Server, check_runnable, is_shell, may_read_input};
+use crate::{behavior, process_end};
+use kstore_container_sim::{
+    NotRunnable, ScriptedAnswer, Server, check_runnable, has_program, is_shell, may_read_input,
+};
 use std::collections::BTreeMap;
 
 /// The program of a container.
@@ -25,11 +28,18 @@ pub enum Program {
     Real,
     /// The command is not run, for this reason.
     NotRun(String),
+    /// The image has no such program, as a container runtime says it.
+    Missing(String),
 }
 
 /// The words of a container's command: its own, or those of its image.
-fn command(known: Option<&'static known_image::KnownImage>, spec: &ContainerSpec) -> Vec<String> {
+fn command(known: Option<&'static KnownImage>, spec: &ContainerSpec) -> Vec<String> {
     match known.filter(|_| spec.command.is_empty()) {
+        Some(KnownImage { wrapped: Some(program), .. }) => {
+            let is_other = spec.args.first().is_some_and(|first| has_program(&BTreeMap::new(), first));
+            let own = Some((*program).to_owned()).filter(|_| !is_other);
+            own.into_iter().chain(spec.args.iter().cloned()).collect()
+        }
         Some(known) => {
             let own = known.entrypoint.iter().map(|word| (*word).to_owned());
             let given =
@@ -47,7 +57,7 @@ pub fn command_line(pod: &PodObject, index: usize) -> String {
 }
 
 /// Whether a container runs the program of its image.
-fn is_own(known: &known_image::KnownImage, spec: &ContainerSpec) -> bool {
+fn is_own(known: &KnownImage, spec: &ContainerSpec) -> bool {
     spec.command.is_empty() || spec.command.first().map(String::as_str) == known.entrypoint.first().copied()
 }
 
@@ -99,6 +109,9 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
     if is_scripted(&script) {
         return Program::Scripted;
     }
+    if let Some(why) = missing(pod, spec, &argv) {
+        return Program::Missing(why);
+    }
     if spec.command.is_empty() && !is_shell(first) && known.is_none() {
         return Program::NotRun(
             "its arguments are for the image's entrypoint, which is not simulated".to_owned(),
@@ -113,6 +126,31 @@ pub fn of(pod: &PodObject, index: usize) -> Program {
         Ok(()) => Program::Shell(argv),
         Err(why) => Program::NotRun(format!("its command is not run: {why}")),
     }
+}
+
+/// What the log of a server says whose configuration a volume brings: it is not read.
+pub fn ignored_configuration(spec: &ContainerSpec) -> Option<String> {
+    let folder = known_image::find(&spec.image)?.configuration?;
+    let is_within = |path: &str, folder: &str| {
+        path.strip_prefix(folder.trim_end_matches('/'))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let is_of_it = |path: &str| is_within(path, folder) || is_within(folder, path);
+    let mount = spec.needs.as_ref()?.mounts.iter().find(|mount| is_of_it(&mount.path))?;
+    Some(format!(
+        "the configuration that a volume brings at {} is not read: the server is simulated",
+        mount.path
+    ))
+}
+
+/// What a container runtime says of a command that the image of a simulated container does not have.
+pub fn missing(pod: &PodObject, spec: &ContainerSpec, argv: &[String]) -> Option<String> {
+    if pod.spec.is_real || spec.program.is_some() {
+        return None;
+    }
+    let why = known_image::missing(&spec.image, argv)?;
+    let answers = behavior::script(&pod.metadata.annotations, &spec.name).exec;
+    (!answers.contains_key(&argv.join(" "))).then_some(why)
 }
 
 /// Whether annotations say how the runs of a container end.
@@ -164,6 +202,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_server_says_that_it_does_not_read_its_configuration() {
+        let of = |image: &str, path: &str| {
+            let mounts = format!("volumeMounts: [{{name: v, mountPath: {path}}}]");
+            let text = format!("{{spec: {{containers: [{{name: c, image: {image}, {mounts}}}]}}}}");
+            let pod: PodObject = serde_yaml_ng::from_str(&text).unwrap();
+            ignored_configuration(&pod.spec.containers[0])
+        };
+        let text = "the configuration that a volume brings at /etc/nginx/conf.d is not read: the server is simulated";
+        assert_eq!(of("'nginx:1.27'", "/etc/nginx/conf.d").as_deref(), Some(text));
+        for path in ["/etc/nginx", "/etc/nginx/nginx.conf", "/etc"] {
+            assert!(of("nginx", path).is_some(), "{path}");
+        }
+        assert!(of("httpd", "/usr/local/apache2/conf/extra").is_some());
+        for (image, path) in
+            [("nginx", "/usr/share/nginx/html"), ("nginx", "/etc/nginxes"), ("app", "/etc/nginx")]
+        {
+            assert_eq!(of(image, path), None, "{image} {path}");
+        }
+    }
+
+    #[test]
     fn a_mapped_image_runs_its_program_unless_an_annotation_ends_it() {
         let of = |annotation: &str| {
             let text = format!(
@@ -210,6 +269,16 @@ mod tests {
             "its command is not run: \"/app\" is not one of the simulated shell's commands".to_owned(),
         );
         assert_eq!(of("image: a, command: [/app]", ""), unknown);
+        let missing = "exec: \"nosuch\": executable file not found in $PATH";
+        assert_eq!(of("image: busybox, command: [nosuch, x]", ""), Program::Missing(missing.to_owned()));
+        assert_eq!(of("image: pause, command: [sh]", ""), Program::Missing(missing.replace("nosuch", "sh")));
+        assert_eq!(of("image: 'k8s.gcr.io/pause:3.10'", ""), Program::Image);
+        assert_eq!(of("image: busybox, command: [sh, -c, 'syn (;']", ""), shell(&["sh", "-c", "syn (;"]));
+        let curl = "image: curlimages/curl";
+        assert_eq!(of(&format!("{curl}, args: [-s, http://x/]"), ""), shell(&["curl", "-s", "http://x/"]));
+        assert_eq!(of(&format!("{curl}, args: ['http://x/']"), ""), shell(&["curl", "http://x/"]));
+        assert_eq!(of(&format!("{curl}, args: [sh, -c, 'echo a']"), ""), shell(&["sh", "-c", "echo a"]));
+        assert_eq!(of(&format!("{curl}, command: [curl, http://x/]"), ""), shell(&["curl", "http://x/"]));
         let script = r#"A=1 echo "$(A)" $(B)"#;
         assert_eq!(of(&format!("image: a, command: [sh, -c, '{script}']"), ""), shell(&["sh", "-c", script]));
         let named = of("image: a, command: [sh, -c, '$(A) x']", "");

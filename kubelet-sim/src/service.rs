@@ -337,7 +337,12 @@ mod tests {
     }
 
     /// A slice with a port `http` and one endpoint.
-    fn slice(ip: &str, port: i32, (ready, serving, terminating): (bool, bool, bool), node: &str) -> EndpointSlice {
+    fn slice(
+        ip: &str,
+        port: i32,
+        (ready, serving, terminating): (bool, bool, bool),
+        node: &str,
+    ) -> EndpointSlice {
         let conditions = json!({"ready": ready, "serving": serving, "terminating": terminating});
         serde_json::from_value(json!({"addressType": "IPv4", "ports": [{"name": "http", "port": port}],
             "endpoints": [{"addresses": [ip], "hostname": "h", "nodeName": node, "conditions": conditions}]}))
@@ -371,10 +376,15 @@ mod tests {
             slice("10.0.0.2", 9090, READY, "b"),
             slice("10.0.0.4", 1, UNREADY, "a"),
         ];
-        let cluster = |service: &Service, slices: &[EndpointSlice]| led(service, AskedPort::Cluster(80), slices);
+        let cluster =
+            |service: &Service, slices: &[EndpointSlice]| led(service, AskedPort::Cluster(80), slices);
         assert_eq!(cluster(&web, &slices).unwrap(), "10.0.0.1:8090 10.0.0.2:9090", "each once");
         assert_eq!(led(&web, AskedPort::Node(30080), &slices).unwrap(), "10.0.0.1:8090 10.0.0.2:9090");
-        assert_eq!(led(&web, AskedPort::Cluster(81), &slices).unwrap(), "", "no slice has a port of this name");
+        assert_eq!(
+            led(&web, AskedPort::Cluster(81), &slices).unwrap(),
+            "",
+            "no slice has a port of this name"
+        );
         for none in [AskedPort::Cluster(53), AskedPort::Cluster(1), AskedPort::Node(80)] {
             assert_eq!(led(&web, none, &slices), None, "{none:?}");
         }

@@ -89,7 +89,8 @@ impl Log {
                 }
                 CommandOutput::Absent | CommandOutput::Ran(_) | CommandOutput::Served(_) => String::new(),
             };
-            vec![(false, format!("simulated container {name} started (image {image}){more}"))]
+            let note = script.note.as_ref().map(|note| format!("; {note}")).unwrap_or_default();
+            vec![(false, format!("simulated container {name} started (image {image}){more}{note}"))]
         };
         let head = match &script.lines {
             Some(lines) => lines.clone(),

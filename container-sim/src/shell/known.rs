@@ -1,7 +1,7 @@
 //! Decides before a command starts whether the simulated shell can run it to its end. In doubt the answer is no: a command
 //! that would run differently in a real shell is refused.
 
-use super::syntax::{CommandKind, Dialect, Parser, Word, WordPart, inspect};
+use super::syntax::{CommandKind, Dialect, List, Parser, TOO_DEEP, Word, WordPart, inspect};
 use super::{ImagePrograms, builtins, is_shell, program_name, tools};
 use crate::limits::{ARGUMENT_BYTES, ARGUMENTS_BYTES, NESTED_SHELLS};
 use crate::script::ScriptedAnswer;
@@ -22,7 +22,7 @@ pub enum NotRunnable {
     /// The command is longer than a real kernel takes.
     #[error("Argument list too long")]
     TooLong,
-    /// A syntax error.
+    /// A syntax error that not every shell would find, or a script that is nested too deeply.
     #[error("{0}")]
     Syntax(String),
 }
@@ -62,7 +62,7 @@ fn check(argv: &[String], known: Known<'_>, functions: &[&str], depth: usize) ->
         return Ok(());
     }
     if depth > NESTED_SHELLS {
-        return Err(NotRunnable::Syntax("nested too deeply".to_owned()));
+        return Err(NotRunnable::Syntax(TOO_DEEP.to_owned()));
     }
     let Some(first) = argv.first() else { return Err(NotRunnable::Command(String::new())) };
     if functions.contains(&first.as_str()) {
@@ -113,8 +113,37 @@ fn known_text(word: &Word) -> String {
     word.literal().filter(|_| !is_pattern).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
+/// What `bash` knows and the simulated shell does not parse.
+const BASH_ONLY: [&str; 4] = ["<(", ">(", "coproc", "select"];
+
+/// The commands that a script runs: all, or those of the lines before the one that no shell can parse, at which a shell ends.
+///
+/// # Errors
+/// The error, if another shell may parse the script: that of the image is not known.
+fn commands(text: &str, dialect: Dialect) -> Result<List, NotRunnable> {
+    let mut parser = Parser::new(text, 0, dialect, 1);
+    let mut list = List::new();
+    loop {
+        match parser.next_line() {
+            Ok(Some(line)) => list.extend(line),
+            Ok(None) => return Ok(list),
+            Err(error) => {
+                let may_be_right = match dialect {
+                    Dialect::Ash => Parser::new(text, 0, Dialect::Bash, 1).all().is_ok(),
+                    Dialect::Bash => false,
+                };
+                let is_of_bash = BASH_ONLY.iter().any(|word| text.contains(word));
+                return match may_be_right || is_of_bash || error.text == TOO_DEEP {
+                    true => Err(NotRunnable::Syntax(error.text)),
+                    false => Ok(list),
+                };
+            }
+        }
+    }
+}
+
 fn script(text: &str, known: Known<'_>, dialect: Dialect, depth: usize) -> Result<(), NotRunnable> {
-    let list = Parser::new(text, 0, dialect, 1).all().map_err(|error| NotRunnable::Syntax(error.text))?;
+    let list = commands(text, dialect)?;
     let found = inspect(&list);
     for command in &found.commands {
         let CommandKind::Simple { words, .. } = &command.kind else { continue };
@@ -136,7 +165,7 @@ fn script(text: &str, known: Known<'_>, dialect: Dialect, depth: usize) -> Resul
                 }
                 let text = if first == "eval" { words[1..].join(" ") } else { text };
                 if depth > NESTED_SHELLS {
-                    return Err(NotRunnable::Syntax("nested too deeply".to_owned()));
+                    return Err(NotRunnable::Syntax(TOO_DEEP.to_owned()));
                 }
                 let is_text = first == "eval" || (words.len() > 2 && text != "-");
                 if is_text {
@@ -219,6 +248,18 @@ mod tests {
     }
 
     #[test]
+    fn a_script_that_no_shell_can_parse_ends_with_the_error_of_the_shell() {
+        for text in ["syn (;", "if true; then", "echo )", "echo 'a", "case x in", "echo a\nfi", "eval 'if'"] {
+            assert_eq!(check(&["sh", "-c", text]), Ok(()), "{text}");
+            assert_eq!(check(&["bash", "-c", text]), Ok(()), "{text}");
+        }
+        let command = NotRunnable::Command("./server".to_owned());
+        assert_eq!(check(&["sh", "-c", "./server\nif"]), Err(command), "it runs before the error");
+        let deep = "(".repeat(1000);
+        assert!(matches!(check(&["sh", "-c", &deep]), Err(NotRunnable::Syntax(_))));
+    }
+
+    #[test]
     fn commands_that_a_real_shell_runs_differently_are_not_runnable() {
         let command = |name: &str| NotRunnable::Command(name.to_owned());
         let stress = "its subcommand stress is not simulated";
@@ -243,9 +284,13 @@ mod tests {
         ] {
             assert_eq!(check(argv), Err(why), "{argv:?}");
         }
-        for text in ["if true; then", "a=(1 2)", "echo )", "echo 'a", "case x in", "cat <<< x"] {
-            assert!(matches!(check(&["sh", "-c", text]), Err(NotRunnable::Syntax(_))), "{text}");
+        for text in ["a=(1 2)", "cat <<< x", "cat <(echo x)", "select x in a b; do echo $x; done; if"] {
+            assert!(
+                matches!(check(&["sh", "-c", text]), Err(NotRunnable::Syntax(_))),
+                "bash may know it: {text}"
+            );
         }
+        assert!(matches!(check(&["bash", "-c", "cat <(echo x)"]), Err(NotRunnable::Syntax(_))));
         assert!(check(&[]).is_err());
         assert_eq!(check(&["echo", &"x".repeat(ARGUMENT_BYTES + 1)]), Err(NotRunnable::TooLong));
         assert_eq!(check(&["echo"; ARGUMENTS_BYTES / 5 + 1]), Err(NotRunnable::TooLong));

@@ -156,6 +156,16 @@ pub fn is_shell(program: &str) -> bool {
     matches!(program_name(program), "sh" | "bash" | "ash" | "dash")
 }
 
+/// Whether the programs of every image, or these of one image, have one that this word starts.
+pub fn has_program(programs: &ImagePrograms, word: &str) -> bool {
+    is_shell(word) || tools::find_in(programs, word).is_some()
+}
+
+/// The name of a program in one of the folders of `$PATH`, or without a folder; `None` for other paths.
+pub fn name_in_path(program: &str) -> Option<&str> {
+    Some(program_name(program)).filter(|name| !name.contains('/'))
+}
+
 /// Whether a command that the runtime starts, without a shell, is a program.
 fn is_program(env: &Env, argv: &[String]) -> bool {
     let Some(first) = argv.first() else { return false };
@@ -164,10 +174,7 @@ fn is_program(env: &Env, argv: &[String]) -> bool {
         first.contains('/')
             && entry.is_some_and(|entry| entry.mode & 0o111 != 0 && entry.content != Content::Folder)
     };
-    env.answers.contains_key(&argv.join(" "))
-        || is_shell(first)
-        || tools::find_in(&env.programs, first).is_some()
-        || is_script()
+    env.answers.contains_key(&argv.join(" ")) || has_program(&env.programs, first) || is_script()
 }
 
 /// A running command: call [`Shell::step`] until it returns [`ShellStep::Exit`].

@@ -452,6 +452,7 @@ mod tests {
             lines: Some(lines.map(|(stderr, line)| (stderr, line.to_owned())).into()),
             line: Some("tick {n}".to_owned()),
             every: Some(Duration::from_secs(10)),
+            note: None,
         };
         assert_eq!((script.log, bad), (expected, Vec::new()));
     }

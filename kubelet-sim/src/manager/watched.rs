@@ -193,7 +193,8 @@ impl Manager {
             Program::Shell(argv) => (argv, None),
             Program::Host => (Vec::new(), spec.program.clone()),
             Program::Real => (Vec::new(), None),
-            Program::Image | Program::Scripted | Program::Attached | Program::NotRun(_) => return,
+            Program::Image | Program::Scripted | Program::Attached => return,
+            Program::NotRun(_) | Program::Missing(_) => return,
         };
         let container = spec.name.clone();
         let console = Console::of(spec).filter(|_| program.is_some());

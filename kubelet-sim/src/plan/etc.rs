@@ -1,6 +1,6 @@
 //! The files in `/etc` that a kubelet manages.
 
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::{PodDNSConfig, PodSpec};
 
 /// The address of the cluster's DNS in the default range of Services.
 pub const DNS: &str = "10.96.0.10";
@@ -8,6 +8,12 @@ pub const DNS: &str = "10.96.0.10";
 const ZONE: &str = "cluster.local";
 /// The most name servers of a resolver.
 const NAME_SERVERS: usize = 3;
+/// The most search domains of a resolver, as Kubernetes bounds them.
+const SEARCHES: usize = 32;
+/// The longest search domain: with a longer one, resolvers such as that of glibc 2.28 end the program.
+const SEARCH_BYTES: usize = 253;
+/// The longest list of search domains with the blanks between them.
+const SEARCH_LINE_BYTES: usize = 2048;
 
 /// The hosts that every file names.
 const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\nfe00::0\tip6-localnet\n\
@@ -52,40 +58,100 @@ pub fn hosts(spec: &PodSpec, namespace: &str, hostname: &str, ip: &str) -> Strin
     text
 }
 
-/// `/etc/resolv.conf`.
-pub fn resolver(spec: &PodSpec, namespace: &str) -> String {
-    let policy = spec.dns_policy.as_deref().unwrap_or("ClusterFirst");
-    let is_of_cluster = match policy {
-        "ClusterFirst" => spec.host_network != Some(true),
-        "ClusterFirstWithHostNet" => true,
-        _ => false,
-    };
-    let (mut servers, mut searches, mut options) =
-        (Vec::new(), Vec::new(), Vec::<(String, Option<String>)>::new());
-    if is_of_cluster {
-        servers.push(DNS.to_owned());
-        searches.extend([format!("{namespace}.svc.{ZONE}"), format!("svc.{ZONE}"), ZONE.to_owned()]);
-        options.push(("ndots".to_owned(), Some("5".to_owned())));
-    } else if policy != "None" {
-        servers.push(DNS.to_owned());
-    }
-    if let Some(config) = &spec.dns_config {
-        let add = |list: &mut Vec<String>, more: &Option<Vec<String>>| {
-            for one in more.iter().flatten() {
-                if !list.contains(one) {
-                    list.push(one.clone());
-                }
-            }
+/// The settings of a pod that decide about its resolver.
+#[derive(Clone, Copy, Debug)]
+pub struct DnsSettings<'p> {
+    /// `dnsPolicy`.
+    pub policy: &'p str,
+    /// `dnsConfig`.
+    pub config: Option<&'p PodDNSConfig>,
+    /// `hostNetwork`.
+    pub host_network: bool,
+    /// The namespace of the pod.
+    pub namespace: &'p str,
+}
+
+/// What a pod's resolver is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolver {
+    servers: Vec<String>,
+    searches: Vec<String>,
+    options: Vec<(String, Option<String>)>,
+    /// What was left out because a resolver takes no more: the messages of `DNSConfigForming` events.
+    pub omitted: Vec<String>,
+}
+
+impl Resolver {
+    /// The resolver of a pod with these settings.
+    pub fn of(settings: DnsSettings<'_>) -> Self {
+        let DnsSettings { policy, config, host_network, namespace } = settings;
+        let is_of_cluster = match policy {
+            "ClusterFirst" => !host_network,
+            "ClusterFirstWithHostNet" => true,
+            _ => false,
         };
-        add(&mut servers, &config.nameservers);
-        add(&mut searches, &config.searches);
-        for option in config.options.iter().flatten() {
-            let name = option.name.clone().unwrap_or_default();
-            options.retain(|(own, _)| *own != name);
-            options.push((name, option.value.clone()));
+        let mut resolver = Self::default();
+        let Self { servers, searches, options, .. } = &mut resolver;
+        if is_of_cluster {
+            servers.push(DNS.to_owned());
+            searches.extend([format!("{namespace}.svc.{ZONE}"), format!("svc.{ZONE}"), ZONE.to_owned()]);
+            options.push(("ndots".to_owned(), Some("5".to_owned())));
+        } else if policy != "None" {
+            servers.push(DNS.to_owned());
+        }
+        if let Some(config) = config {
+            let add = |list: &mut Vec<String>, more: &Option<Vec<String>>| {
+                for one in more.iter().flatten() {
+                    if !list.contains(one) {
+                        list.push(one.clone());
+                    }
+                }
+            };
+            add(servers, &config.nameservers);
+            add(searches, &config.searches);
+            for option in config.options.iter().flatten() {
+                let name = option.name.clone().unwrap_or_default();
+                options.retain(|(own, _)| *own != name);
+                options.push((name, option.value.clone()));
+            }
+        }
+        resolver.bound();
+        resolver
+    }
+
+    /// Leaves out what a resolver does not take, as a kubelet does.
+    fn bound(&mut self) {
+        if self.servers.len() > NAME_SERVERS {
+            self.servers.truncate(NAME_SERVERS);
+            let applied = self.servers.join(" ");
+            self.omitted.push(format!(
+                "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: {applied}"
+            ));
+        }
+        let before = self.searches.len();
+        let searches = &mut self.searches;
+        searches.truncate(SEARCHES);
+        searches.retain(|search| search.len() <= SEARCH_BYTES);
+        while searches.iter().map(|search| search.len() + 1).sum::<usize>() > SEARCH_LINE_BYTES + 1 {
+            searches.pop();
+        }
+        if searches.len() < before {
+            let applied = searches.join(" ");
+            self.omitted.push(format!(
+                "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: {applied}"
+            ));
         }
     }
-    servers.truncate(NAME_SERVERS);
+}
+
+/// `/etc/resolv.conf`.
+pub fn resolver(spec: &PodSpec, namespace: &str) -> String {
+    let Resolver { servers, searches, options, .. } = Resolver::of(DnsSettings {
+        policy: spec.dns_policy.as_deref().unwrap_or("ClusterFirst"),
+        config: spec.dns_config.as_ref(),
+        host_network: spec.host_network == Some(true),
+        namespace,
+    });
     let mut text = String::new();
     if !searches.is_empty() {
         text.push_str(&format!("search {}\n", searches.join(" ")));
@@ -143,6 +209,29 @@ mod tests {
         );
         assert!(of(own).ends_with("nameserver 10.96.0.10\nnameserver 1.1.1.1\noptions ndots:2 edns0\n"));
         assert_eq!(of("dnsPolicy: Default"), "nameserver 10.96.0.10\n");
+    }
+
+    #[test]
+    fn what_a_resolver_does_not_take_is_left_out_and_told() {
+        let of = |text: &str| {
+            let spec = spec(text);
+            let config = spec.dns_config.as_ref();
+            Resolver::of(DnsSettings { policy: "ClusterFirst", config, host_network: false, namespace: "ns" })
+        };
+        assert_eq!(of("dnsConfig: {nameservers: [1.1.1.1, 2.2.2.2]}").omitted, [""; 0]);
+        let cut = of("dnsConfig: {nameservers: [1.1.1.1, 2.2.2.2, 3.3.3.3]}");
+        let text = "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 10.96.0.10 1.1.1.1 2.2.2.2";
+        assert_eq!(cut.omitted, [text]);
+        let many = (0..30).map(|number| format!("s{number}.example")).collect::<Vec<_>>();
+        let cut = of(&format!("dnsConfig: {{searches: [{}]}}", many.join(", ")));
+        assert_eq!((cut.searches.len(), cut.searches.last().unwrap().as_str()), (32, "s28.example"));
+        assert!(cut.omitted[0].starts_with("Search Line limits were exceeded") && cut.omitted.len() == 1);
+        let long = ["a".repeat(254), "b".to_owned()].join(", ");
+        assert_eq!(of(&format!("dnsConfig: {{searches: [{long}]}}")).searches.last().unwrap(), "b");
+        let wide = (0..12).map(|number| format!("{}{number:02}", "c".repeat(198))).collect::<Vec<_>>();
+        let cut = of(&format!("dnsConfig: {{searches: [{}]}}", wide.join(", ")));
+        let line = cut.searches.join(" ").len();
+        assert!((1848..=2048).contains(&line) && cut.omitted.len() == 1, "{line}");
     }
 
     #[test]

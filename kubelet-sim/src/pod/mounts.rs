@@ -3,6 +3,7 @@
 use super::step::Step;
 use super::{Output, Stage};
 use crate::limits::MOUNT_TIMEOUT;
+use crate::plan::etc::{DnsSettings, Resolver};
 use crate::pod_object::needs::{self, Readiness};
 use crate::pod_object::source::SourceKind;
 use crate::runtime::Command;
@@ -50,6 +51,7 @@ impl Step<'_> {
             Readiness::Ready if self.is_mounting() => {}
             Readiness::Ready => {
                 self.pod.stage = Stage::Sandbox;
+                self.warn_of_resolver();
                 self.out.push(Output::Runtime(Command::Sandbox));
             }
             Readiness::Unknown => {}
@@ -64,6 +66,21 @@ impl Step<'_> {
                 self.pod.stage = Stage::Mounting(problems);
                 self.pod.mount = MountWait::Idle;
             }
+        }
+    }
+
+    /// Tells what a resolver does not take of the pod's `dnsConfig`.
+    fn warn_of_resolver(&mut self) {
+        let spec = &self.object.spec;
+        let Some(config) = spec.dns_config.as_deref() else { return };
+        let resolver = Resolver::of(DnsSettings {
+            policy: spec.dns_policy.text(),
+            config: Some(config),
+            host_network: spec.host_network,
+            namespace: &self.object.metadata.namespace,
+        });
+        for message in resolver.omitted {
+            self.warn(None, "DNSConfigForming", message);
         }
     }
 

@@ -16,6 +16,9 @@ use kstore_container_sim::time::{between, go_duration, later};
 /// The reason of a pod that its node evicts for want of a resource.
 pub(crate) const EVICTED: &str = "Evicted";
 
+/// The exit code of a container whose program a runtime could not start.
+const NOT_STARTED: i32 = 128;
+
 /// The action of a restart rule that restarts all containers of the pod.
 pub const RESTART_ALL: &str = "RestartAllContainers";
 
@@ -100,7 +103,15 @@ impl Step<'_> {
                 }
                 self.judge(index);
             }
-            Event::Exited { container, code, oom, message } => self.exited(container, code, oom, message),
+            Event::NotStarted { container, id, message } => self.not_started(container, id, message),
+            Event::Exited { container, code, oom, message } => {
+                let reason = match (oom, code) {
+                    (true, _) => "OOMKilled",
+                    (false, 0) => "Completed",
+                    (false, _) => "Error",
+                };
+                self.exited(container, code, reason, message);
+            }
             Event::Executed { container, run, purpose, result } => {
                 self.executed(container, &run, purpose, &result);
             }
@@ -213,6 +224,29 @@ impl Step<'_> {
         self.normal(index, "Created", "Container created".to_owned());
         self.normal(index, "Started", "Container started".to_owned());
         let verdict = Verdict { started: false, ready: false, condemned: None, next: None };
+        let probes = probe_worker::workers(self.object, index);
+        self.begin_run(index, Run { id, started_at: self.now, health, verdict, probes });
+        if !self.begin_post_start(index) {
+            self.judge(index);
+        }
+    }
+
+    /// The program of a created container could not be started, which is the end of a run.
+    fn not_started(&mut self, index: usize, id: String, message: String) {
+        if self.pod.containers[index].phase != Phase::Starting {
+            return;
+        }
+        self.normal(index, "Created", "Container created".to_owned());
+        self.warn(Some(index), "Failed", format!("Error: {message}"));
+        let verdict = Verdict { started: false, ready: false, condemned: None, next: None };
+        let health = probe::Health::of_process();
+        let run = Run { id, started_at: Timestamp::UNIX_EPOCH, health, verdict, probes: Vec::new() };
+        self.begin_run(index, run);
+        self.exited(index, NOT_STARTED, "StartError", message);
+    }
+
+    /// Counts a run that begins.
+    fn begin_run(&mut self, index: usize, run: Run) {
         let container = &mut self.pod.containers[index];
         container.restarts = container.next_run();
         (container.ever_started, container.starts_anew) = (true, false);
@@ -220,24 +254,15 @@ impl Step<'_> {
             container.crashes.tried(self.now);
             container.last = Some(ended);
         }
-        let probes = probe_worker::workers(self.object, index);
-        container.phase = Phase::Running(Run { id, started_at: self.now, health, verdict, probes });
-        if !self.begin_post_start(index) {
-            self.judge(index);
-        }
+        container.phase = Phase::Running(run);
     }
 
-    fn exited(&mut self, index: usize, code: i32, oom: bool, message: String) {
+    fn exited(&mut self, index: usize, code: i32, reason: &str, message: String) {
         let policy = self.object.spec.restart_policy;
         let Some(spec) = self.object.container(index) else { return };
         let ending = self.ending();
         let container = &mut self.pod.containers[index];
         let Some(run) = container.run() else { return };
-        let reason = match (oom, code) {
-            (true, _) => "OOMKilled",
-            (false, 0) => "Completed",
-            (false, _) => "Error",
-        };
         container.ended = Some(Ended {
             id: run.id.clone(),
             code,
@@ -404,11 +429,7 @@ impl Step<'_> {
                         self.create_again(index);
                     }
                 }
-                let has_hook = |index| self.spec(index).hook(Hook::PostStart).is_some();
-                for index in order::startable(&self.pod.containers, has_hook) {
-                    self.pod.containers[index].phase = Phase::Image;
-                    self.out.push(Output::Runtime(Command::Image(index)));
-                }
+                self.pull();
             }
             &Stage::Stopping { why, kill_at } => {
                 let grace = between(self.now, kill_at);
@@ -431,6 +452,28 @@ impl Step<'_> {
         }
         if matches!(self.pod.stage, Stage::Ended(_)) && self.object.deleted() {
             self.out.push(Output::Remove);
+        }
+    }
+
+    /// Provides the images of the containers that may start, once it is known which pull secrets are there.
+    fn pull(&mut self) {
+        let has_hook = |index| self.spec(index).hook(Hook::PostStart).is_some();
+        let startable = order::startable(&self.pod.containers, has_hook);
+        if startable.is_empty() {
+            return;
+        }
+        match needs::pulls(self.object, self.sources) {
+            Readiness::Unknown => return,
+            Readiness::Ready => {}
+            Readiness::Blocked(messages) => {
+                for message in messages {
+                    self.warn(None, "FailedToRetrieveImagePullSecret", message);
+                }
+            }
+        }
+        for index in startable {
+            self.pod.containers[index].phase = Phase::Image;
+            self.out.push(Output::Runtime(Command::Image(index)));
         }
     }
 

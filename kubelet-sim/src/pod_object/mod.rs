@@ -9,7 +9,7 @@ pub mod source;
 mod sub_path;
 
 use crate::amounts::Amounts;
-use k8s_openapi::api::core::v1::{NodeSelector, PodStatus, ResourceRequirements, Toleration};
+use k8s_openapi::api::core::v1::{NodeSelector, PodDNSConfig, PodStatus, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kstore_client::ProjectedMeta;
@@ -64,11 +64,16 @@ pub struct Owner {
 pub struct PodSpec {
     pub node_name: String,
     pub host_network: bool,
+    #[serde(rename = "hostIPC")]
+    pub host_ipc: bool,
+    pub dns_policy: DnsPolicy,
+    pub dns_config: Option<Box<PodDNSConfig>>,
+    pub image_pull_secrets: Vec<NamedReference>,
     pub restart_policy: RestartPolicy,
     pub termination_grace_period_seconds: Option<i64>,
     pub active_deadline_seconds: Option<i64>,
     pub readiness_gates: Vec<ReadinessGate>,
-    pub security_context: SecurityContext,
+    pub security_context: PodSecurityContext,
     pub node_selector: BTreeMap<String, String>,
     pub affinity: Option<Box<Affinity>>,
     pub tolerations: Vec<Toleration>,
@@ -155,13 +160,70 @@ pub enum RestartPolicy {
     Never,
 }
 
-/// The user of a pod's or container's processes.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+/// Which name servers the processes of a pod ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum DnsPolicy {
+    /// The cluster's, or with `hostNetwork` the node's.
+    #[default]
+    ClusterFirst,
+    /// The cluster's.
+    ClusterFirstWithHostNet,
+    /// The node's.
+    Default,
+    /// Those of `dnsConfig` alone.
+    None,
+}
+
+impl DnsPolicy {
+    /// Its name in the API.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::ClusterFirst => "ClusterFirst",
+            Self::ClusterFirstWithHostNet => "ClusterFirstWithHostNet",
+            Self::Default => "Default",
+            Self::None => "None",
+        }
+    }
+}
+
+/// A reference to an object of the pod's namespace.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NamedReference {
+    /// The name of the object.
+    pub name: String,
+}
+
+/// The security context of a pod, as far as its node looks at it before its containers are made.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the API's own field names")]
+pub struct PodSecurityContext {
+    pub run_as_non_root: Option<bool>,
+    pub run_as_user: Option<i64>,
+    pub sysctls: Vec<NamedReference>,
+    pub seccomp_profile: Option<Box<SeccompProfile>>,
+}
+
+/// A seccomp profile.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SeccompProfile {
+    /// The kind: `RuntimeDefault`, `Unconfined` or `Localhost`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The path of a file below the node's folder of profiles.
+    pub localhost_profile: String,
+}
+
+/// The user of a container's processes, and their seccomp profile.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the API's own field names")]
 pub struct SecurityContext {
     pub run_as_non_root: Option<bool>,
     pub run_as_user: Option<i64>,
+    pub seccomp_profile: Option<Box<SeccompProfile>>,
 }
 
 /// A container's spec.
@@ -237,6 +299,12 @@ impl ContainerSpec {
     pub fn restart_rule(&self, code: i32) -> Option<&RestartRule> {
         self.restart_policy?;
         self.options.as_ref()?.restart_rules.iter().find(|rule| rule.applies_to(code))
+    }
+
+    /// The seccomp profile of a file of the node: its own, or the pod's.
+    pub fn localhost_profile<'s>(&'s self, pod: &'s PodSecurityContext) -> Option<&'s str> {
+        let profile = self.security_context.seccomp_profile.as_deref().or(pod.seccomp_profile.as_deref())?;
+        (profile.kind == "Localhost").then_some(&*profile.localhost_profile)
     }
 
     /// The hooks of the container.

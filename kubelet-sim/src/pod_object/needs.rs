@@ -53,12 +53,21 @@ pub enum EnvValue {
 pub struct ContainerNeeds {
     /// Environment sources in the kubelet's order: `envFrom`, then `env`.
     pub env: Vec<EnvNeed>,
-    /// The volumes that it mounts, other than that of the service account's token.
-    pub mounts: Vec<String>,
+    /// Its mounts, other than that of the service account's token.
+    pub mounts: Vec<MountedVolume>,
     /// The `subPathExpr` of its volume mounts.
     pub sub_paths: Vec<String>,
     /// The container's environment variables, in order; empty if it has no sub-paths.
     pub values: Vec<(String, EnvValue)>,
+}
+
+/// A volume that a container mounts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MountedVolume {
+    /// The volume.
+    pub volume: String,
+    /// Where the container sees it.
+    pub path: String,
 }
 
 /// Whether a pod's volumes can be mounted or a container created.
@@ -81,7 +90,35 @@ pub fn references(pod: &PodObject) -> BTreeSet<SourceKey> {
     let of_resources =
         pod.status.extended_resource_claim_status.iter().map(|claim| &*claim.resource_claim_name);
     let devices = entries.chain(of_resources).map(|name| key(pod, SourceKind::ResourceClaim, name));
-    volumes.chain(env).chain(devices).collect()
+    volumes.chain(env).chain(devices).chain(pull_secrets(pod)).collect()
+}
+
+/// The secrets with which the images of a simulated pod are pulled.
+fn pull_secrets(pod: &PodObject) -> impl Iterator<Item = SourceKey> {
+    // The client of a container runtime reads them itself.
+    let all =
+        pod.spec.image_pull_secrets.iter().filter(|secret| !secret.name.is_empty() && !pod.spec.is_real);
+    all.map(|secret| key(pod, SourceKind::Secret, &secret.name))
+}
+
+/// Whether it is known which of the secrets are there with which the images of a pod are pulled. The messages are those of
+/// `FailedToRetrieveImagePullSecret` events: pulls are tried without them.
+pub fn pulls(pod: &PodObject, sources: &Sources) -> Readiness {
+    let mut missing = Vec::new();
+    for secret in pull_secrets(pod) {
+        match sources.get(&secret) {
+            None => return Readiness::Unknown,
+            Some(SourceState::Missing) => missing.push(secret.name),
+            Some(_) => {}
+        }
+    }
+    match missing.is_empty() {
+        true => Readiness::Ready,
+        false => Readiness::Blocked(vec![format!(
+            "Unable to retrieve some image pull secrets ({}); attempting to pull the image may not succeed.",
+            missing.join(", ")
+        )]),
+    }
 }
 
 /// The name of the claim of an entry: `Some(None)` if the status says that the entry needs none, `None` if the
@@ -240,7 +277,8 @@ pub fn container(pod: &PodObject, index: usize, sources: &Sources) -> Readiness 
             return Readiness::Blocked(vec![problem]);
         }
     }
-    match root_problem(pod, index).or_else(|| shared_volume::problem(pod, index)) {
+    let problem = root_problem(pod, index).or_else(|| shared_volume::problem(pod, index));
+    match problem {
         Some(problem) => Readiness::Blocked(vec![problem]),
         None => Readiness::Ready,
     }
@@ -262,7 +300,7 @@ fn env_problem(pod: &PodObject, need: &EnvNeed, state: &SourceState) -> Option<S
 /// The kubelet's error for a container with `runAsNonRoot`. An image without a scripted user runs as root.
 fn root_problem(pod: &PodObject, index: usize) -> Option<String> {
     let spec = pod.container(index)?;
-    let (own, general) = (spec.security_context, pod.spec.security_context);
+    let (own, general) = (&spec.security_context, &pod.spec.security_context);
     if own.run_as_non_root.or(general.run_as_non_root) != Some(true) {
         return None;
     }

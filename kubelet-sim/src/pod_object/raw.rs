@@ -1,7 +1,7 @@
 //! Decoding of the parts of a Pod that are kept only as extracts: containers, environments and volumes. The
 //! extracts are defined in `needs`.
 
-use super::needs::{ContainerNeeds, EnvNeed, EnvValue, VolumeNeed};
+use super::needs::{ContainerNeeds, EnvNeed, EnvValue, MountedVolume, VolumeNeed};
 use super::options::{ContainerOptions, Lifecycle, PortSpec, RestartRule, TERMINATION_LOG};
 use super::source::SourceKind;
 use super::{ContainerSpec, PodVolumes, ProbeSpec, PullPolicy, RestartPolicy, SecurityContext};
@@ -104,6 +104,7 @@ struct RawItem {
 #[serde(default, rename_all = "camelCase")]
 struct RawMount {
     name: String,
+    mount_path: String,
     sub_path_expr: Option<String>,
 }
 
@@ -200,8 +201,8 @@ fn needs(
     for mount in mounts.into_iter().flatten() {
         needs.sub_paths.extend(mount.sub_path_expr.filter(|expr| !expr.is_empty()));
         // Each container has that of the token.
-        if !mount.name.starts_with(API_ACCESS) && !needs.mounts.contains(&mount.name) {
-            needs.mounts.push(mount.name);
+        if !mount.name.starts_with(API_ACCESS) {
+            needs.mounts.push(MountedVolume { volume: mount.name, path: mount.mount_path });
         }
     }
     for from in env_from.into_iter().flatten() {
@@ -251,7 +252,8 @@ pub(super) fn volumes<'de, D: Deserializer<'de>>(from: D) -> Result<PodVolumes, 
     let written = written.collect();
     let mut needs = Vec::new();
     for volume in raw {
-        let RawVolume { name, config_map, secret, persistent_volume_claim, ephemeral, projected, .. } = volume;
+        let RawVolume { name, config_map, secret, persistent_volume_claim, ephemeral, projected, .. } =
+            volume;
         let need = |kind, source: RawSource| VolumeNeed {
             volume: name.clone(),
             kind,

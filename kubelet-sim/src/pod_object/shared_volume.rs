@@ -12,7 +12,7 @@ pub fn problem(pod: &PodObject, index: usize) -> Option<String> {
     }
     let own = pod.container(index)?;
     let mounts = |spec: &ContainerSpec, volume: &String| {
-        spec.needs.as_ref().is_some_and(|needs| needs.mounts.contains(volume))
+        spec.needs.as_ref().is_some_and(|needs| needs.mounts.iter().any(|mount| mount.volume == *volume))
     };
     let is_shared = |volume: &&String| {
         // Ephemeral containers, which come later, do not keep others from restarting.
@@ -50,7 +50,10 @@ mod tests {
         pod.spec.init_containers[0].program = Some(Arc::new(program));
         let problems = (0..3).map(|index| problem(&pod, index)).collect::<Vec<_>>();
         for text in problems.iter().flatten() {
-            assert!(text.starts_with(&format!("volume \"{of_op}\" is shared by a simulated and a host")), "{text}");
+            assert!(
+                text.starts_with(&format!("volume \"{of_op}\" is shared by a simulated and a host")),
+                "{text}"
+            );
         }
         problems.iter().map(Option::is_some).collect()
     }

@@ -25,7 +25,7 @@ pub enum Command {
     /// events.
     Image(usize),
     /// Create and start the container for the run with this number, counted from zero. Answered by
-    /// [`Event::Started`] or [`Event::StartFailed`].
+    /// [`Event::Started`], [`Event::NotStarted`] or [`Event::StartFailed`].
     Start(usize, u32),
     /// Adopt a container that was started before this process. Answered by [`Event::Adopted`].
     Adopt(usize, u32, Timestamp),
@@ -80,6 +80,15 @@ pub enum Event {
         id: String,
         /// The health that probes will find.
         health: Health,
+    },
+    /// The container was created, and its program could not be started: it has ended.
+    NotStarted {
+        /// Index of the container.
+        container: usize,
+        /// The runtime's id of this run.
+        id: String,
+        /// The runtime's error.
+        message: String,
     },
     /// The adopted container is running.
     Adopted(usize, Health),

@@ -9,7 +9,7 @@ use crate::image::{self, Decision};
 use crate::node::address::Pool;
 use crate::pod_object::{Kind, PodObject, PullPolicy, kind_of};
 use crate::probe::Health;
-use crate::program;
+use crate::program::{self, Program};
 use crate::runtime::{Command, DueEvent, Event, Runtime};
 use jiff::Timestamp;
 use kstore_container_sim::time::later;
@@ -33,6 +33,11 @@ pub struct SimRuntime {
     sequence: u64,
 }
 
+/// Where a kubelet looks for the files of seccomp profiles.
+const SECCOMP_PROFILES: &str = "/var/lib/kubelet/seccomp";
+/// What a runtime says before the reason why it cannot start the program of a container.
+const NOT_CREATED: &str = "failed to create containerd task: failed to create shim task: OCI runtime create failed: \
+                           runc create failed: unable to start container process";
 /// The error of a runtime that does not answer, as a kubelet gets it.
 const NO_RUNTIME: &str = "rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing: \
                           dial unix /run/containerd/containerd.sock: connect: connection refused\"";
@@ -220,7 +225,8 @@ impl SimRuntime {
         let tried = self.pods.get(pod.metadata.uid.as_str()).and_then(|sandbox| sandbox.pulls.get(&index));
         let unmapped = spec.program.as_deref().and_then(|program| program.check().err());
         let is_missing = self.missing_images.iter().any(|pattern| image::matches(pattern, &spec.image));
-        let exists = !is_missing && unmapped.is_none();
+        let no_registry = image::missing_registry(&spec.image).filter(|_| spec.program.is_none());
+        let exists = !is_missing && unmapped.is_none() && no_registry.is_none();
         let missing = !exists || script.pull.failures > tried.copied().unwrap_or(0);
         let host = self.nodes.get(&pod.spec.node_name).filter(|_| !missing);
         let present = host.is_some_and(|host| host.images.has(&spec.image));
@@ -246,9 +252,10 @@ impl SimRuntime {
                 let took = faults.pull_time(took);
                 let fails = script.pull.failures == u32::MAX || tries <= script.pull.failures;
                 let event = if fails || !exists {
-                    let text = match unmapped.filter(|_| !is_missing) {
-                        Some(why) => image::unmapped_text(&spec.image, &why),
-                        None => image::error_text(&spec.image, script.pull.error),
+                    let text = match (unmapped, no_registry) {
+                        (Some(why), _) if !is_missing => image::unmapped_text(&spec.image, &why),
+                        (None, Some(host)) if !is_missing => image::no_registry_text(&spec.image, &host),
+                        _ => image::error_text(&spec.image, script.pull.error),
                     };
                     Event::PullFailed(index, text)
                 } else {
@@ -284,6 +291,21 @@ impl SimRuntime {
         let start = script.start.unwrap_or(self.delays.start).draw(&self.rng(pod, "start", index, run));
         let at = later(now, faults.time(create.saturating_add(start)));
         let id = format!("sim://{}", image::hex64(&[&pod.metadata.uid, &spec.name, &run.to_string()]));
+        // Simulated nodes have no files of profiles; those of programs of this machine have no effect.
+        let profile = spec.localhost_profile(&pod.spec.security_context).filter(|_| spec.program.is_none());
+        if let Some(profile) = profile {
+            let path = format!("{SECCOMP_PROFILES}/{profile}");
+            let message = format!(
+                "failed to create containerd container: cannot load seccomp profile \"{path}\": open {path}: no such file or directory"
+            );
+            let event = Event::StartFailed { container: index, reason: "CreateContainerError", message };
+            return self.schedule(pod, Slot::Container(index), at, event);
+        }
+        if let Program::Missing(why) = program::of(pod, index) {
+            let message = format!("{NOT_CREATED}: {why}: unknown");
+            let event = Event::NotStarted { container: index, id, message };
+            return self.schedule(pod, Slot::Container(index), at, event);
+        }
         let health = self.health(pod, &script, index, run);
         self.schedule(pod, Slot::Container(index), at, Event::Started { container: index, id, health });
         self.schedule_end(pod, &script, index, run, at);

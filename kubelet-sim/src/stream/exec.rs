@@ -31,13 +31,16 @@ impl Streams {
         }
         let environment = self.environment(&snapshot, &container, &chosen.run.id, argv).await;
         let (reader, writer) = stream.begin();
-        let started = match environment {
-            Ok((environment, budget)) => {
+        let spec = snapshot.record.pod.container(chosen.container);
+        let missing = spec.and_then(|spec| program::missing(&snapshot.record.pod, spec, argv));
+        let started = match (environment, missing) {
+            (_, Some(why)) => Err(why),
+            (Ok((environment, budget)), None) => {
                 let started =
                     self.start_program((&snapshot, Asker::Command), budget, environment, argv.to_vec()).await;
                 started.map_err(|error| error.to_string())
             }
-            Err(TooLarge(why)) => Err(why.to_owned()),
+            (Err(TooLarge(why)), None) => Err(why.to_owned()),
         };
         match started {
             Ok(program) => {

@@ -8,6 +8,7 @@ use super::real::is_real;
 use super::{Feed, ManagerMessage, Snapshot, Streams};
 use crate::execution::{Act, Executed, Execution};
 use crate::limits::EXECUTION_OUTPUT;
+use crate::program;
 use kstore_container_sim::ShellStep;
 use kstore_informer::Key;
 use std::sync::Arc;
@@ -88,6 +89,12 @@ impl Streams {
         argv: &[String],
         output: &mut Vec<u8>,
     ) -> u8 {
+        let pod = &snapshot.record.pod;
+        let spec = pod.containers().find(|spec| spec.name == container);
+        if let Some(why) = spec.and_then(|spec| program::missing(pod, spec, argv)) {
+            output.extend_from_slice(why.as_bytes());
+            return 127;
+        }
         let environment = {
             // The semaphore is closed only at the end of the simulation.
             let Ok(_permit) = self.program_starts.acquire().await else { return 127 };

@@ -96,8 +96,9 @@ impl Streams {
     ) -> Option<Result<Destination, NetworkFailure>> {
         let (caches, asked) = (self.services.synced().await?, AskedPort::Node(to.port()));
         let all = caches.at_node_port(to.port());
-        let is_meant =
-            |record: &&ServiceRecord| record.is_proxied && asked.of(&record.service, transport.text()).is_some();
+        let is_meant = |record: &&ServiceRecord| {
+            record.is_proxied && asked.of(&record.service, transport.text()).is_some()
+        };
         let record = all.iter().map(|record| &**record).find(is_meant)?;
         Some(self.chosen((caches, record), (asked, transport), to, client).await.map(Destination::Endpoint))
     }
@@ -228,7 +229,8 @@ impl Streams {
             for key in caches.services_with_endpoint(address) {
                 let Some(record) = caches.service(&key) else { continue };
                 if service::is_headless(&record.service) {
-                    let (slices, name) = (caches.slices_of(&key), dns::service_name(key.namespace(), key.name()));
+                    let (slices, name) =
+                        (caches.slices_of(&key), dns::service_name(key.namespace(), key.name()));
                     let hosts = named(&slices);
                     names.extend(service::hosts_at(&hosts, address).map(|host| format!("{host}.{name}")));
                 }

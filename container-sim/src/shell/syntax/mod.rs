@@ -13,7 +13,7 @@ mod word;
 
 pub(super) use inspect::inspect;
 use std::sync::{Arc, OnceLock};
-pub(super) use text::{Parser, SyntaxError};
+pub(super) use text::{Parser, SyntaxError, TOO_DEEP};
 pub(super) use word::{arithmetic_text, here_document};
 
 /// Which shell's language is read.

@@ -4,6 +4,9 @@ use super::{Dialect, List, Word, here_document};
 use crate::limits::NESTED_COMMANDS;
 use std::sync::{Arc, OnceLock};
 
+/// The reason of a script that is nested too deeply, which a real shell may parse.
+pub(in crate::shell) const TOO_DEEP: &str = "nested too deeply";
+
 /// Why a script cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::shell) struct SyntaxError {
@@ -194,7 +197,7 @@ impl<'a> Parser<'a> {
     pub(super) fn enter(&mut self) -> Result<(), SyntaxError> {
         self.depth += 1;
         if self.depth > NESTED_COMMANDS {
-            return Err(self.error("nested too deeply"));
+            return Err(self.error(TOO_DEEP));
         }
         Ok(())
     }

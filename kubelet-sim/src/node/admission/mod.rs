@@ -1,6 +1,8 @@
 //! A node's decision whether a new pod may run there, and whether a running pod may be resized: kubelet's general predicates
 //! (`predicateAdmitHandler.Admit`, `podResizesAdmitHandler.Admit`), in its order and with its texts. Pure.
 
+mod sysctl;
+
 use crate::amounts::{Amounts, Total};
 use crate::pod_object::options::HostPort;
 use crate::pod_object::{Claim, PodObject};
@@ -105,6 +107,7 @@ pub fn judge(
         let message = format!("The node had condition: [{}]. ", node.pressures.join(", "));
         return Err(Rejection::new("Evicted", message));
     }
+    sysctl::admit(pod)?;
     if pod.metadata.labels.os.as_deref().is_some_and(|os| os != OS) {
         let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label";
         return Err(Rejection::new("PodOSSelectorNodeLabelDoesNotMatch", message));

@@ -15,8 +15,6 @@ use kstore_proto::cri::v1::{
 use std::collections::BTreeMap;
 use tonic::{Request, Response, Status};
 
-/// A domain that has no hosts: names of registries in it cannot be resolved.
-const NO_HOSTS: &str = ".invalid";
 /// What kubelets ask the size of, which must be a folder of the machine.
 const FILESYSTEM: &str = "/";
 
@@ -100,10 +98,7 @@ impl Endpoint {
 
     /// Whether an image exists in the simulated registries.
     fn can_be_pulled(&self, reference: &str) -> bool {
-        let full = image::full_name(reference);
-        let host = full.split('/').next().unwrap_or_default();
-        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-        !host.ends_with(NO_HOSTS)
+        image::missing_registry(reference).is_none()
             && !self.missing_images.iter().any(|pattern| image::matches(pattern, reference))
     }
 }

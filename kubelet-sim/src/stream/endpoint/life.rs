@@ -75,7 +75,8 @@ impl Endpoint {
         match program {
             Program::Shell(argv) => self.launch(&begun, argv),
             Program::Scripted => self.schedule_end(&begun),
-            Program::Image | Program::Attached | Program::NotRun(_) | Program::Host | Program::Real => {}
+            Program::Image | Program::Attached | Program::NotRun(_) => {}
+            Program::Missing(_) | Program::Host | Program::Real => {}
         }
         self.tell(id, ContainerEventType::ContainerStartedEvent);
         Ok(())
