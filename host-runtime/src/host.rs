@@ -215,7 +215,9 @@ impl HostPrograms {
         let no_network = match &self.state {
             Err(why) => return Some(Arc::clone(why)),
             Ok(_) if self.shares_network => return None,
-            Ok(_) if !has_cluster => "the API server, which has the cluster's network, is not in this process",
+            Ok(_) if !has_cluster => {
+                "the API server, which has the cluster's network, is not in this process"
+            }
             Ok(state) => state.no_network.as_deref()?,
         };
         Some(Arc::from(format!(

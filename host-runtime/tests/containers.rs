@@ -23,6 +23,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// SIGTERM.
 const TERM: i32 = 15;
 
+/// The tests cannot run here, for this reason: a failure with `KSTORE_NEEDS_NAMESPACES`.
+fn skipped(why: &str) -> ExitCode {
+    println!("skipped: {why}");
+    ExitCode::from(u8::from(std::env::var_os("KSTORE_NEEDS_NAMESPACES").is_some()))
+}
+
 fn main() -> ExitCode {
     if let Some(code) = std::env::args().nth(1).as_deref().and_then(launcher::run) {
         return code;
@@ -32,8 +38,7 @@ fn main() -> ExitCode {
     match programs.confinement() {
         Ok(how) => println!("containers: {how}"),
         Err(why) => {
-            println!("skipped: {why}");
-            return ExitCode::SUCCESS;
+            return skipped(why);
         }
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -31,6 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const POD: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 5);
 const PYTHON: &str = "/usr/bin/python3";
 
+/// The tests cannot run here, for this reason: a failure with `KSTORE_NEEDS_NAMESPACES`.
+fn skipped(why: &str) -> ExitCode {
+    println!("skipped: {why}");
+    ExitCode::from(u8::from(std::env::var_os("KSTORE_NEEDS_NAMESPACES").is_some()))
+}
+
 fn main() -> ExitCode {
     if let Some(code) = std::env::args().nth(1).as_deref().and_then(launcher::run) {
         return code;
@@ -38,12 +44,10 @@ fn main() -> ExitCode {
     let dir = tempfile::tempdir().expect("a folder");
     let programs = HostPrograms::new(ImageMap::default(), "/proc/self/exe".into(), dir.path());
     if let Err(why) = programs.network() {
-        println!("skipped: pods have no network of their own here: {why}");
-        return ExitCode::SUCCESS;
+        return skipped(&format!("pods have no network of their own here: {why}"));
     }
     if !Path::new(PYTHON).exists() {
-        println!("skipped: {PYTHON} is not here");
-        return ExitCode::SUCCESS;
+        return skipped(&format!("{PYTHON} is not here"));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let tests = Networks { programs, dir: dir.path() };

@@ -1,8 +1,9 @@
 //! Programs of this machine in the network of the cluster: Services, names, the API server, policies and webhooks. On a machine without
-//! network namespaces, or without Python, a test says so, and passes.
+//! network namespaces, or without Python, a test says so, and passes; with `KSTORE_NEEDS_NAMESPACES` it fails.
 
 use crate::host_programs::{Mapped, PODS, has_network, pod};
 use crate::pod_webhooks::{MAPS, certificate, map};
+use kstore_tests::skip::{NEEDS_NAMESPACES, skip};
 use kstore_tests::wait::until;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -19,12 +20,12 @@ fn start(dir: &Path, code: &str) -> Option<Mapped> {
 /// The same with further flags.
 pub(crate) fn start_with(dir: &Path, code: &str, flags: &[&str]) -> Option<Mapped> {
     if !Path::new(PYTHON).exists() {
-        println!("skipped: {PYTHON} is not here");
+        skip(NEEDS_NAMESPACES, &format!("{PYTHON} is not here"));
         return None;
     }
     let cluster = Mapped::start_with(dir, &format!("exec {PYTHON} -u - <<'END'\n{code}\nEND"), flags);
     if !has_network(dir) {
-        println!("skipped: pods of programs have no network of their own here");
+        skip(NEEDS_NAMESPACES, "pods of programs have no network of their own here");
         return None;
     }
     Some(cluster)

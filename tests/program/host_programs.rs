@@ -1,8 +1,10 @@
-//! Containers that run programs of this machine: `--image` of the program. On a machine without user namespaces a test says so, and passes.
+//! Containers that run programs of this machine: `--image` of the program. On a machine without user namespaces a test says so, and passes;
+//! with `KSTORE_NEEDS_NAMESPACES` it fails.
 
 use crate::SERVER;
 use futures::{SinkExt as _, StreamExt as _};
 use kstore_client::Kubeconfig;
+use kstore_tests::skip::{NEEDS_NAMESPACES, skip};
 use kstore_tests::wait::until;
 use kstore_tests::{Https, Launch, Server};
 use serde_json::{Value, json};
@@ -13,6 +15,9 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// With this variable the test of a server that may not open `/dev/net/tun` fails where every user may.
+const NO_TUN: &str = "KSTORE_NEEDS_CLOSED_TUN";
 
 /// A server whose image `ops/op` is mapped to a shell script.
 pub(crate) struct Mapped {
@@ -60,7 +65,7 @@ impl Mapped {
                 .as_str()
                 .filter(|why| why.contains("cannot be confined"))
             {
-                println!("skipped: {why}");
+                skip(NEEDS_NAMESPACES, why);
                 return Some(None);
             }
             holds(&status).then_some(Some(status))
@@ -306,7 +311,7 @@ fn server_without_tun(dir: &Path) -> Option<String> {
     let user = if is_root { "setpriv --reuid 65534 --regid 65534 --clear-groups" } else { "" };
     let may = format!("{user} sh -c 'exec 3<>/dev/net/tun' 2>/dev/null");
     if std::process::Command::new("sh").args(["-c", &may]).status().unwrap().success() {
-        println!("skipped: every user may open /dev/net/tun here");
+        skip(NO_TUN, "every user may open /dev/net/tun here");
         return None;
     }
     std::fs::write(&script, format!("#!/bin/sh\nexec {user} {SERVER} \"$@\"\n")).unwrap();
@@ -341,8 +346,7 @@ async fn programs_that_can_have_no_network_of_their_own_run_only_if_a_flag_says_
         .await;
         let message = status["state"]["waiting"]["message"].as_str().unwrap_or_default().to_owned();
         if message.contains("cannot be confined") && !message.contains("network of this machine") {
-            println!("skipped: {message}");
-            return;
+            return skip(NEEDS_NAMESPACES, &message);
         }
         if flags.is_empty() {
             assert!(message.contains("--image-host-network") && message.contains("/dev/net/tun"), "{status}");
@@ -380,7 +384,8 @@ async fn a_volume_of_a_simulated_and_a_host_container_keeps_both_from_starting()
     .await;
     assert!(other["state"]["waiting"]["message"].as_str().unwrap().starts_with(text), "{other}");
     until("events tell it", async || {
-        let list = cluster.https.call("GET", "/api/v1/namespaces/default/events", "").await.json().to_string();
+        let list =
+            cluster.https.call("GET", "/api/v1/namespaces/default/events", "").await.json().to_string();
         (list.matches("is shared by a simulated and a host container").count() >= 2).then_some(())
     })
     .await;

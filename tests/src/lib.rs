@@ -26,6 +26,7 @@ mod relay;
 mod rest;
 mod server;
 mod setup;
+pub mod skip;
 mod switchable;
 mod tls_server;
 pub mod wait;

@@ -4,6 +4,7 @@
 use super::simulated::Served;
 use super::{PODS, terminated};
 use kstore_client::Kubeconfig;
+use kstore_tests::skip::skip;
 use kstore_tests::wait::until;
 use kstore_tests::{Https, free_port};
 use serde_json::{Value, json};
@@ -61,10 +62,10 @@ impl Kubelet {
 #[tokio::test]
 async fn a_kubelet_runs_its_pods_in_the_served_runtime() {
     let Some(program) = std::env::var("KSTORE_KUBELET").ok() else {
-        return println!("skipped: KSTORE_KUBELET names no kubelet");
+        return skip("KSTORE_NEEDS_KUBELET", "KSTORE_KUBELET names no kubelet");
     };
     if !rustix::process::geteuid().is_root() {
-        return println!("skipped: a kubelet needs root");
+        return skip("KSTORE_NEEDS_KUBELET", "a kubelet needs root");
     }
     let dir = tempfile::tempdir().unwrap();
     let served = Served::start(dir.path(), &format!(",node={NODE}"), "1");

@@ -9,6 +9,7 @@ use crate::SERVER;
 use containerd::{Containerd, IMAGE, missing};
 use futures::{SinkExt as _, StreamExt as _};
 use kstore_client::Kubeconfig;
+use kstore_tests::skip::skip;
 use kstore_tests::wait::until;
 use kstore_tests::{Https, Launch, Server};
 use serde_json::{Value, json};
@@ -28,8 +29,7 @@ struct Real {
 /// Runs a test on a thread of its own, which enters the network of its containerd.
 fn with_containerd(test: impl AsyncFnOnce(&Containerd, &Path) + Send + 'static) {
     if let Some(why) = missing() {
-        assert!(std::env::var_os("KSTORE_NEEDS_CONTAINERD").is_none(), "{why}");
-        return println!("skipped: {why}");
+        return skip("KSTORE_NEEDS_CONTAINERD", &why);
     }
     let run = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -37,6 +37,8 @@ mod discovery;
 mod documents;
 /// Independent operations in one call.
 mod each;
+/// Services of the network, by their EndpointSlices.
+mod endpoint_slices;
 /// Codes, reasons, messages and headers of error answers.
 mod errors;
 /// Requests exactly as clients send them.
@@ -59,8 +61,6 @@ mod metadata;
 mod metrics;
 /// Servers of older versions of Kubernetes.
 mod minors;
-/// Services of the network, by their EndpointSlices.
-mod endpoint_slices;
 /// The network between simulated pods.
 mod network;
 /// What simulated pods reach beside each other: the API server, and what NetworkPolicies let through.
