@@ -35,6 +35,7 @@ mod list;
 mod machine;
 mod many;
 mod measurement;
+mod pod_connections;
 mod pods;
 mod process;
 #[cfg(feature = "ratchet")]
@@ -101,6 +102,7 @@ fn measurements(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
         ("get", Box::pin(get::measure(b()))),
         ("list", Box::pin(list::measure(b()))),
         ("lab", Box::pin(lab::measure(b()))),
+        ("pod connections", Box::pin(pod_connections::measure(b()))),
         ("flood", Box::pin(flood::measure(b()))),
         ("watchers of nodes", Box::pin(watchers::measure(b(), watchers::Scope::Node))),
         ("watchers of everything", Box::pin(watchers::measure(b(), watchers::Scope::Everything))),

@@ -174,3 +174,6 @@ pub(crate) const HISTORY_PODS: usize = 500;
 
 /// Longest wait until superseded versions are packed: they rest for a minute, and are packed a file after another.
 pub(crate) const PACK_TIMEOUT: Duration = Duration::from_secs(240);
+
+/// Connections between pods that one request asks for, beside the one that is subtracted: what `agnhost` makes at most.
+pub(crate) const POD_CONNECTIONS: usize = 99;
