@@ -2097,9 +2097,15 @@ function masked(object) {
   const hide = (values) => isMembers2(values) ? Object.fromEntries(Object.entries(values).map(([name, value]) => [name, isMasked(value) ? value : `••• (${bytes(value)} bytes)`])) : values;
   const shown = { ...object };
   for (const part of ["data", "stringData"]) if (part in shown) shown[part] = hide(shown[part]) ?? null;
-  const metadata = isMembers2(shown.metadata) ? { ...shown.metadata } : {};
-  if (isMembers2(metadata.annotations) && LAST_APPLIED in metadata.annotations) metadata.annotations = { ...metadata.annotations, [LAST_APPLIED]: "•••" };
-  return { ...shown, metadata };
+  return withoutCopies(shown);
+}
+var COPIES = ["last-applied-configuration", "last-applied", "last-handled-configuration", "original", "original-diff", "original-diff-full", "applied"];
+function withoutCopies(secret) {
+  const metadata = isMembers2(secret.metadata) ? { ...secret.metadata } : {};
+  if (isMembers2(metadata.annotations)) {
+    metadata.annotations = Object.fromEntries(Object.entries(metadata.annotations).map(([name, value]) => [name, COPIES.includes(name.slice(name.lastIndexOf("/") + 1)) ? "•••" : value]));
+  }
+  return { ...secret, metadata };
 }
 var isMasked = (value) => typeof value === "string" && value.startsWith("•••");
 var bytes = (value) => {
@@ -2108,9 +2114,10 @@ var bytes = (value) => {
 };
 function shownChanges(old, now2) {
   const isSecret = (object) => isMembers2(object) && object.kind === "Secret";
-  const found = changes2(old, now2);
-  if (!isSecret(old) && !isSecret(now2)) return found;
-  return found.map((change) => /^(data|stringData)\b/.test(change.path) || change.path.includes(LAST_APPLIED) ? { path: change.path, ..."from" in change && change.from !== void 0 ? { from: "•••" } : {}, ...change.to !== void 0 ? { to: "•••" } : {} } : change);
+  if (!isSecret(old) && !isSecret(now2)) return changes2(old, now2);
+  const bare = (object) => isSecret(object) ? withoutCopies(object) : object;
+  const found = changes2(bare(old), bare(now2));
+  return found.map((change) => /^(data|stringData)\b/.test(change.path) ? { path: change.path, ..."from" in change && change.from !== void 0 ? { from: "•••" } : {}, ...change.to !== void 0 ? { to: "•••" } : {} } : change);
 }
 function shortValue(value, width = 120) {
   if (value === void 0) return "–";

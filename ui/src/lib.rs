@@ -4,6 +4,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod report;
+pub mod secret_copies;
 
 /// A file of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

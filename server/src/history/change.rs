@@ -1,5 +1,6 @@
 //! [`Change`]: what differs between two states of an object, by path. Pure.
 
+use kstore_ui::secret_copies::is_copy;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -161,16 +162,44 @@ pub(super) fn member(path: &str, name: &str) -> String {
     }
 }
 
-/// Hides the values of a Secret: texts below `data` and `stringData`, with their length if they stand alone.
+/// Hides the values of a Secret: texts below `data` and `stringData`, with their length if they stand alone, and the annotations in which
+/// tools keep a copy of the object.
 pub(super) fn mask(changes: &mut [Change]) {
     for change in changes {
-        if !["data", "stringData"].iter().any(|part| change.is_at(part)) {
-            continue;
-        }
         let is_change = change.from.is_some() && change.to.is_some();
         for value in [&mut change.from, &mut change.to].into_iter().flatten() {
-            *value = masked(value, is_change);
+            mask_at(&change.path, value, is_change);
         }
+    }
+}
+
+/// Hides the part of a Secret at a path, as far as it has values.
+fn mask_at(path: &str, value: &mut Value, is_change: bool) {
+    const ANNOTATIONS: &str = "metadata.annotations";
+    let below = |parent: &'static str| {
+        let rest = path.strip_prefix(parent)?;
+        rest.strip_prefix('.').or_else(|| rest.strip_prefix('[')?.strip_suffix(']'))
+    };
+    let is_hidden = ["data", "stringData"].iter().any(|part| path == *part || below(part).is_some())
+        || below(ANNOTATIONS).is_some_and(is_copy);
+    let members: &[&str] = match path {
+        "" => &["data", "stringData", "metadata"],
+        "metadata" => &["annotations"],
+        _ => &[],
+    };
+    match value {
+        _ if is_hidden => *value = masked(value, is_change),
+        Value::Object(annotations) if path == ANNOTATIONS => {
+            let copies = annotations.iter_mut().filter(|(name, _)| is_copy(name));
+            copies.for_each(|(_, copy)| *copy = masked(copy, is_change));
+        }
+        Value::Object(all) => {
+            for name in members {
+                let part = all.get_mut(*name);
+                part.into_iter().for_each(|part| mask_at(&member(path, name), part, is_change));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -258,7 +287,41 @@ mod tests {
         assert_eq!(masked(Some("one"), Some("two"))[1].2, hidden("two"));
         let mut whole = vec![Change { path: String::new(), from: None, to: Some(secret(Some("deep"))) }];
         mask(&mut whole);
-        assert!(!serde_json::to_string(&whole).unwrap().contains("deep\""), "{whole:?}");
+        let Some(Value::Object(members)) = &whole[0].to else { panic!("{whole:?}") };
+        assert_eq!((&members["data"], &members["type"]), (&json!({"key": "•••"}), &json!("deep")));
+    }
+
+    /// The annotation of `kubectl apply` showed the values of a Secret to callers that had not asked for them.
+    #[test]
+    fn copies_of_a_secret_in_its_annotations_are_masked_at_every_depth() {
+        let secret = |value: &str| {
+            json!({"kind": "Secret", "metadata": {"name": "s", "annotations": {LAST_APPLIED: value,
+                "kapp.k14s.io/original": value, "applied": value, "team": "a"}}, "data": {"k": value}})
+        };
+        let without = |path: &str| {
+            let mut object = secret("hunter2");
+            let (parent, name) = path.rsplit_once('/').unwrap();
+            object.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
+            object
+        };
+        let new = secret("hunter2");
+        let old = [
+            Value::Null,
+            without("/metadata"),
+            without("/metadata/annotations"),
+            without("/metadata/annotations/applied"),
+            secret("hunter1"),
+        ];
+        for (before, after) in old.iter().flat_map(|old| [(old, &new), (&new, old)]) {
+            let mut found = changes(before, after, true);
+            assert!(!found.is_empty());
+            mask(&mut found);
+            let text = serde_json::to_string(&found).unwrap();
+            assert!(!text.contains("hunter") && text.contains("•••"), "{text}");
+        }
+        let mut shown = changes(&Value::Null, &new, true);
+        mask(&mut shown);
+        assert!(serde_json::to_string(&shown).unwrap().contains(r#""team":"a""#), "{shown:?}");
     }
 
     #[test]

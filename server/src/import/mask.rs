@@ -4,11 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kstore_api::object;
 use kstore_nondet::Rng;
+use kstore_ui::secret_copies::is_copy;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Annotation in which `kubectl apply` repeats the whole object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Values of Secrets that are public.
 const PUBLIC: [&str; 2] = ["ca.crt", "tls.crt"];
 /// Values whose form the API server checks, and what they become.
@@ -29,11 +28,11 @@ impl Masks {
         Self { rng, known: BTreeMap::new() }
     }
 
-    /// Masks the values of a Secret, and removes the annotation that repeats them.
+    /// Masks the values of a Secret, and removes the annotations that repeat them.
     pub(super) fn mask(&mut self, secret: &mut Value) {
         let annotations = secret.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
         if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
-            annotations.remove(LAST_APPLIED);
+            annotations.retain(|name, _| !is_copy(name));
         }
         for (name, value) in secret.get_mut("data").and_then(Value::as_object_mut).into_iter().flatten() {
             if PUBLIC.contains(&name.as_str()) || object::text(value).is_empty() {
@@ -62,7 +61,8 @@ mod tests {
     fn values_are_masked_equal_ones_alike_and_public_ones_stay() {
         let mut masks = Masks::new(Rng::seeded(1));
         let encoded = |text: &str| STANDARD.encode(text);
-        let secret = json!({"metadata": {"annotations": {LAST_APPLIED: "{\"data\":{}}", "team": "a"}},
+        let secret = json!({"metadata": {"annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "{\"data\":{}}", "kapp.k14s.io/original": "{\"data\":{}}", "team": "a"}},
             "data": {"password": encoded("correct-horse"), "same": encoded("correct-horse"), "other": encoded("x"),
                 "empty": "", "tls.crt": encoded("certificate"), ".dockerconfigjson": encoded("{\"auths\":{\"r\":{}}}")}});
         let mut masked = secret.clone();

@@ -1,5 +1,6 @@
 //! What a report never has: values of Secrets, and keys, certificates and tokens elsewhere. Pure.
 
+use crate::secret_copies::is_copy;
 use serde_json::{Map, Value};
 
 /// Beginnings of PEM blocks, of PEM blocks in base64, and of the payloads of JSON web tokens.
@@ -7,9 +8,6 @@ const MARKS: [&str; 3] = ["-----BEGIN ", "LS0tLS1CRUdJTi", ".eyJ"];
 
 /// Members of a Secret with values.
 const VALUES: [&str; 2] = ["data", "stringData"];
-
-/// What kubectl keeps in an object: a copy of the manifest, with its values.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Hides the values of a Secret; returns them, by member, for the next call about this Secret. A value that differs from that of `before`
 /// says at which revision it was set.
@@ -27,8 +25,8 @@ pub(super) fn mask_secret(secret: &mut Value, before: Option<&SecretValues>, rev
             known.0.insert(name.clone(), own);
         }
     }
-    if let Some(copy) = secret.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(LAST_APPLIED))
-    {
+    let annotations = secret.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    for (_, copy) in annotations.into_iter().flatten().filter(|(name, _)| is_copy(name)) {
         *copy = "•••".into();
     }
     known
@@ -75,11 +73,18 @@ mod tests {
 
     #[test]
     fn secrets_have_lengths_in_place_of_values() {
-        let secret = |password: &str| json!({"metadata": {"annotations": {LAST_APPLIED: password}}, "data": {"password": password, "user": "YQ=="}});
+        let copies = ["kubectl.kubernetes.io/last-applied-configuration", "kapp.k14s.io/original"];
+        let secret = |password: &str| {
+            json!({"metadata": {"annotations": {copies[0]: password, copies[1]: password, "team": "a"}},
+                "data": {"password": password, "user": "YQ=="}})
+        };
         let mut first = secret("aHVudGVyMg==");
         let known = mask_secret(&mut first, None, 5);
         assert_eq!(first["data"], json!({"password": "••• (7 bytes)", "user": "••• (1 bytes)"}));
-        assert_eq!(first["metadata"]["annotations"][LAST_APPLIED], "•••");
+        assert_eq!(
+            first["metadata"]["annotations"],
+            json!({copies[0]: "•••", copies[1]: "•••", "team": "a"})
+        );
         let mut same = secret("aHVudGVyMg==");
         let known = mask_secret(&mut same, Some(&known), 6);
         assert_eq!(same, first);

@@ -109,9 +109,19 @@ export function masked(object: Json): Json {
     isMembers(values) ? Object.fromEntries(Object.entries(values).map(([name, value]) => [name, isMasked(value) ? value : `••• (${bytes(value)} bytes)`])) : values;
   const shown: Members = { ...object };
   for (const part of ['data', 'stringData']) if (part in shown) shown[part] = hide(shown[part]) ?? null;
-  const metadata = isMembers(shown.metadata) ? { ...shown.metadata } : {};
-  if (isMembers(metadata.annotations) && LAST_APPLIED in metadata.annotations) metadata.annotations = { ...metadata.annotations, [LAST_APPLIED]: '•••' };
-  return { ...shown, metadata };
+  return withoutCopies(shown);
+}
+
+/** Names, after the slash, of annotations in which tools keep the whole object that they wrote: those of `ui/src/secret_copies.rs`. */
+const COPIES = ['last-applied-configuration', 'last-applied', 'last-handled-configuration', 'original', 'original-diff', 'original-diff-full', 'applied'];
+
+/** A Secret without what its annotations repeat of it. */
+function withoutCopies(secret: Members): Members {
+  const metadata = isMembers(secret.metadata) ? { ...secret.metadata } : {};
+  if (isMembers(metadata.annotations)) {
+    metadata.annotations = Object.fromEntries(Object.entries(metadata.annotations).map(([name, value]) => [name, COPIES.includes(name.slice(name.lastIndexOf('/') + 1)) ? '•••' : value]));
+  }
+  return { ...secret, metadata };
 }
 
 /** Whether the source has hidden a value: none begins so in base64. */
@@ -124,10 +134,11 @@ const bytes = (value: Json): number => {
 
 /** The changes between two states, with values of Secrets hidden. */
 export function shownChanges(old: Json, now: Json): Change[] {
-  const isSecret = (object: Json) => isMembers(object) && object.kind === 'Secret';
-  const found = changes(old, now);
-  if (!isSecret(old) && !isSecret(now)) return found;
-  return found.map((change) => (/^(data|stringData)\b/.test(change.path) || change.path.includes(LAST_APPLIED)
+  const isSecret = (object: Json): object is Members => isMembers(object) && object.kind === 'Secret';
+  if (!isSecret(old) && !isSecret(now)) return changes(old, now);
+  const bare = (object: Json): Json => (isSecret(object) ? withoutCopies(object) : object);
+  const found = changes(bare(old), bare(now));
+  return found.map((change) => (/^(data|stringData)\b/.test(change.path)
     ? { path: change.path, ...('from' in change && change.from !== undefined ? { from: '•••' } : {}), ...(change.to !== undefined ? { to: '•••' } : {}) }
     : change));
 }

@@ -32,8 +32,11 @@ test('values of Secrets are in no change and in no shown object', () => {
   const found = shownChanges(secret('b25l'), secret('dHdv'));
   assert.deepEqual(found.map(({ path, from, to }) => [path, from, to]), [['data.key', '•••', '•••'], ['type', 'b25l', 'dHdv']]);
   assert.deepEqual((masked({ kind: 'Secret', data: { key: 'dHdvMQ==' } }) as { data: Json }).data, { key: '••• (4 bytes)' });
-  const applied = { kind: 'Secret', metadata: { annotations: { 'kubectl.kubernetes.io/last-applied-configuration': 'dHdv' } } };
-  assert.ok(!JSON.stringify(masked(applied)).includes('dHdv'));
+  for (const copy of ['kubectl.kubernetes.io/last-applied-configuration', 'kapp.k14s.io/original']) {
+    const applied = (value: string): Json => ({ kind: 'Secret', metadata: { annotations: { [copy]: value, team: 'a' } } });
+    for (const old of [{ kind: 'Secret', metadata: {} }, { kind: 'Secret' }, applied('dHdx')]) assert.ok(!JSON.stringify(shownChanges(old, applied('dHdv'))).includes('dHd'), copy);
+    assert.deepEqual((masked(applied('dHdv')) as { metadata: Json }).metadata, { annotations: { [copy]: '•••', team: 'a' } });
+  }
   assert.deepEqual(masked({ kind: 'ConfigMap', data: { key: 'x' } }), { kind: 'ConfigMap', data: { key: 'x' } });
 });
 
