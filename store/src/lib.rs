@@ -43,6 +43,7 @@ pub use types::error::{
 };
 pub use types::event::{Event, EventKind, Events};
 pub use types::key_range::{End, KeyRange};
+pub use types::key_version::{KeyVersion, VersionEffect};
 pub use types::kv::{KeyValue, Stamp};
 pub use types::lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
 pub use types::limits::{LEASE_TTL_MAX_SECONDS, Limits};

@@ -6,7 +6,8 @@
 //! accepts. History is kept as long as `--history` says, and old revisions are read without a round trip.
 
 use super::{
-    Commit, CommitError, Guard, Outcome, Page, Raw, RawBatch, RawEvent, RawWatch, ReadError, Storage, Write,
+    Commit, CommitError, Guard, KeyVersion, KeyVersions, Outcome, Page, Raw, RawBatch, RawEvent, RawWatch,
+    ReadError, Storage, VersionEffect, Write,
 };
 use crate::limits::{LEASE_KEYS, LIST_BYTES};
 use async_trait::async_trait;
@@ -163,6 +164,22 @@ impl Storage for Embedded {
         let keys = if prefix.is_empty() { KeyRange::all() } else { KeyRange::prefix(prefix.to_owned()) };
         let watcher = self.store.watch(WatchRequest::new(keys).from(Revision(after + 1)).with_prev_kv())?;
         Ok(Box::new(EmbeddedWatch(watcher)))
+    }
+
+    async fn versions(&self, key: &str, before: i64, limit: usize) -> Result<KeyVersions, ReadError> {
+        let mut all = self.store.versions(key.as_bytes())?;
+        all.truncate(all.partition_point(|version| version.revision.0 < before));
+        let older = all.len().saturating_sub(limit);
+        let version = |version: &kstore_store::KeyVersion| KeyVersion {
+            revision: version.revision.0,
+            effect: match version.effect {
+                kstore_store::VersionEffect::Created => VersionEffect::Created,
+                kstore_store::VersionEffect::Updated => VersionEffect::Updated,
+                kstore_store::VersionEffect::Deleted => VersionEffect::Deleted,
+            },
+            note: self.store.note(version.revision),
+        };
+        Ok(KeyVersions { versions: all[older..].iter().rev().map(version).collect(), older })
     }
 
     /// Whether the engine works. A failed engine does not stop requests yet, but will stop the store, which

@@ -1,7 +1,7 @@
 //! Storages that wrap another one: methods that a [`Layer`] does not override are forwarded. For metrics, and
 //! for tests that need a storage which loses replies or has concurrent writers.
 
-use super::{Commit, CommitError, Outcome, Page, Raw, RawWatch, ReadError, Storage};
+use super::{Commit, CommitError, KeyVersions, Outcome, Page, Raw, RawWatch, ReadError, Storage};
 use crate::restart::TaskRestarts;
 use async_trait::async_trait;
 
@@ -36,6 +36,11 @@ pub trait Layer: Send + Sync + 'static {
     /// Overrides [`Storage::watch`].
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
         self.inner().watch(prefix, after).await
+    }
+
+    /// Overrides [`Storage::versions`].
+    async fn versions(&self, key: &str, before: i64, limit: usize) -> Result<KeyVersions, ReadError> {
+        self.inner().versions(key, before, limit).await
     }
 
     /// Overrides [`Storage::has_healthy_keys`].
@@ -77,6 +82,10 @@ impl<L: Layer> Storage for L {
 
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError> {
         Layer::watch(self, prefix, after).await
+    }
+
+    async fn versions(&self, key: &str, before: i64, limit: usize) -> Result<KeyVersions, ReadError> {
+        Layer::versions(self, key, before, limit).await
     }
 
     fn has_healthy_keys(&self) -> Option<bool> {

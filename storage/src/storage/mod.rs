@@ -5,6 +5,7 @@ mod commit_group;
 pub mod embedded;
 pub mod etcd;
 mod layer;
+mod versions;
 
 use crate::limits::{EACH_AT_ONCE, LEASE_SHARE};
 use crate::restart::TaskRestarts;
@@ -172,6 +173,37 @@ pub enum CommitError {
     Unknown(String),
 }
 
+/// What a change did to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionEffect {
+    /// The key did not exist before.
+    Created,
+    /// The key had another value before.
+    Updated,
+    /// The key does not exist after it.
+    Deleted,
+}
+
+/// A change of one key, without its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyVersion {
+    /// The revision of the change.
+    pub revision: i64,
+    /// What it did.
+    pub effect: VersionEffect,
+    /// The note of the commit, if it had one and it is still there.
+    pub note: Option<Bytes>,
+}
+
+/// The newest changes of a key below a revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyVersions {
+    /// The changes, the newest first.
+    pub versions: Vec<KeyVersion>,
+    /// Number of older ones.
+    pub older: usize,
+}
+
 /// A stream of batches in revision order, without gap or repetition. If the storage is unavailable for a
 /// while, the stream waits and then continues where it was.
 #[async_trait]
@@ -216,6 +248,15 @@ pub trait Storage: Send + Sync + 'static {
     /// Watches changes of keys that begin with `prefix`, after revision `after`. Batches carry notes if the
     /// prefix is "".
     async fn watch(&self, prefix: &str, after: i64) -> Result<Box<dyn RawWatch>, ReadError>;
+
+    /// The newest `limit` changes of a key below revision `before` whose results can be read: those after the oldest readable revision,
+    /// and the change that made the value at it.
+    ///
+    /// The embedded store looks them up. Others read the whole history, and do not know whether the oldest change created the key if it
+    /// is older than the history: then it is an update without a note.
+    async fn versions(&self, key: &str, before: i64, limit: usize) -> Result<KeyVersions, ReadError> {
+        versions::from_history(self, key, before, limit).await
+    }
 
     /// Whether the newest value under `key` must be written again even if its content stays the same, to be
     /// encrypted with the key that new values are encrypted with.

@@ -2,9 +2,9 @@
 
 use crate::{
     Compare, CompareOp, Event, EventKind, KeyRange, KeyValue, LeaseId, Op, OpResult, Range, RangeResult,
-    Revision, SortOrder, SortTarget, Target, Txn, TxnResult,
+    Revision, SortOrder, SortTarget, Target, Txn, TxnResult, VersionEffect,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ModelKv {
@@ -75,6 +75,29 @@ impl Model {
         self.maps.push(map);
         self.changes.push(changes);
         self.notes.push(note);
+    }
+
+    /// All keys that ever were.
+    pub(crate) fn keys(&self) -> BTreeSet<Vec<u8>> {
+        self.changes.iter().flatten().map(|change| change.1.clone()).collect()
+    }
+
+    /// The changes of a key whose results can be read: the one that made the version at the oldest revision, and all later ones.
+    pub(crate) fn versions(&self, key: &[u8]) -> Vec<(i64, VersionEffect)> {
+        let oldest = self.compacted.max(1);
+        let effect = |existed: bool, exists: bool| match (existed, exists) {
+            (_, false) => VersionEffect::Deleted,
+            (true, true) => VersionEffect::Updated,
+            (false, true) => VersionEffect::Created,
+        };
+        let first = self.maps[oldest as usize].get(key);
+        let first = first.map(|kv| (kv.modified, effect(kv.create < kv.modified, true)));
+        let later = (oldest + 1..=self.revision()).filter_map(|revision| {
+            let is_changed = self.changes[revision as usize].iter().any(|change| change.1 == key);
+            let has = |revision: i64| self.maps[revision as usize].contains_key(key);
+            is_changed.then(|| (revision, effect(has(revision - 1), has(revision))))
+        });
+        first.into_iter().chain(later).collect()
     }
 
     /// Whether the store must still have a note: if its revision is not compacted, or is a live key's create or mod

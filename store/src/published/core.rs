@@ -5,7 +5,7 @@ use crate::disk::space::DiskSpace;
 use crate::engine::feed::Feed;
 use crate::engine::healing::HealingEngine;
 use crate::engine::{Engine, EngineError, Repairable};
-use crate::mvcc::index::{Index, Version};
+use crate::mvcc::index::{Index, Version, VersionRef};
 use crate::mvcc::view::{self, SelectedVersion};
 use crate::mvcc::window::Window;
 use crate::published::hub::{Hub, WatchEnd};
@@ -18,6 +18,7 @@ use crate::types::commit::Commit;
 use crate::types::error::Stopped;
 use crate::types::event::EventKind;
 use crate::types::invariants;
+use crate::types::key_version::{KeyVersion, VersionEffect};
 use crate::types::metrics::Metrics;
 use crate::types::range::{Range, RangeResult};
 use crate::types::record::RecordKey;
@@ -384,6 +385,34 @@ impl Core {
         bytes.map(|bytes| KeyValue::decode(bytes).map(Arc::new).ok_or(damaged)).transpose()
     }
 
+    /// The changes of a key whose results can be read, ascending.
+    pub(crate) fn versions(&self, key: &[u8]) -> Result<Vec<KeyVersion>, RangeError> {
+        self.check_serving()?;
+        let visible = self.visible.read();
+        let compacted = visible.state.compacted;
+        let Some(entry) = visible.index.get(key) else { return Ok(Vec::new()) };
+        let mut records: Vec<(RecordKey, bool)> = Vec::new();
+        for (record, is_deletion) in entry.record_keys() {
+            // Replaced by another change of its revision, or by one up to the oldest readable revision: nothing reads its result.
+            records.pop_if(|(known, _)| known.main == record.main || record.main <= compacted);
+            records.push((record, is_deletion));
+        }
+        records.retain(|(record, is_deletion)| !is_deletion || record.main > compacted);
+        // Whether the key was there before the first change is in the version that it made; of all others it is known.
+        let oldest = records.first().map(|(record, _)| *record).filter(|record| record.main <= compacted);
+        let in_memory = oldest.and_then(|record| match entry.at(record.main)? {
+            VersionRef::Newest(kv) => Some(kv.clone()),
+            VersionRef::Stored(stored) => visible.window.event(stored).map(|event| event.kv.clone()),
+        });
+        drop(visible);
+        let oldest_version = match (oldest, in_memory) {
+            (Some(record), None) => Some(self.read(record, compacted)?),
+            (_, known) => known,
+        };
+        let existed = oldest_version.is_some_and(|kv| kv.create_revision() < kv.mod_revision());
+        Ok(key_versions(&records, existed))
+    }
+
     pub(crate) fn note(&self, revision: Revision) -> Option<Bytes> {
         let visible = self.visible.read();
         if let Some(commit) = visible.window.get(revision) {
@@ -395,4 +424,18 @@ impl Core {
             None
         })
     }
+}
+
+/// Records of a key with whether each is a deletion, as changes. `existed`: the key was there before the first one.
+fn key_versions(records: &[(RecordKey, bool)], mut existed: bool) -> Vec<KeyVersion> {
+    let change = |&(record, is_deletion): &(RecordKey, bool)| {
+        let effect = match (existed, is_deletion) {
+            (_, true) => VersionEffect::Deleted,
+            (true, false) => VersionEffect::Updated,
+            (false, false) => VersionEffect::Created,
+        };
+        existed = !is_deletion;
+        KeyVersion { revision: record.main, effect }
+    };
+    records.iter().map(change).collect()
 }

@@ -26,9 +26,9 @@ use crate::types::lease::{LeaseGranted, LeaseRenewed, LeaseStatus};
 use crate::types::metrics::MetricsSnapshot;
 use crate::types::watch::WatchRequest;
 use crate::{
-    Alarm, Config, DamagedRecord, Delete, HashKv, ImageError, KeyRange, KeyValue, LEASE_TTL_MAX_SECONDS,
-    LeaseId, NoSpaceReason, Op, OpResult, Range, RangeResult, Revision, SnapshotError, SnapshotInfo,
-    StoreImage, StoreSize, StoreStatus, Txn, TxnResult, txn,
+    Alarm, Config, DamagedRecord, Delete, HashKv, ImageError, KeyRange, KeyValue, KeyVersion,
+    LEASE_TTL_MAX_SECONDS, LeaseId, NoSpaceReason, Op, OpResult, Range, RangeResult, Revision, SnapshotError,
+    SnapshotInfo, StoreImage, StoreSize, StoreStatus, Txn, TxnResult, txn,
 };
 use bytes::Bytes;
 use kstore_nondet::Nondet;
@@ -278,6 +278,15 @@ impl Store {
             .map(|disk_space| disk_space.snapshot_dir(self.size().live))
             .transpose()
             .map_err(SnapshotError::Write)
+    }
+
+    /// The changes of a key whose results can be read, ascending, at most one a revision: those after the oldest readable revision, and
+    /// before them the change that made the version of that revision. Reads no value; takes time and memory in proportion to the changes.
+    ///
+    /// # Errors
+    /// The store has stopped, or the key's oldest version cannot be read.
+    pub fn versions(&self, key: &[u8]) -> Result<Vec<KeyVersion>, RangeError> {
+        self.driver.core().versions(key)
     }
 
     /// The note of the transaction that made `revision`, if it carried one. Compaction removes it, unless the revision

@@ -248,6 +248,11 @@ impl Harness {
             let gone = read.is_none() && !self.model.must_keep_note(revision);
             assert!(read == *note || gone, "the note of {revision} is {read:?}");
         }
+        for key in self.model.keys() {
+            let versions = self.store.versions(&key).unwrap();
+            let found: Vec<_> = versions.iter().map(|version| (version.revision.0, version.effect)).collect();
+            assert_eq!(found, self.model.versions(&key), "{key:?}");
+        }
         let leases = self.store.leases().await.unwrap();
         assert!(leases.iter().map(|id| id.0).eq(self.model.leases.keys().copied()));
         let start = Revision(self.model.compacted.max(1));

@@ -1,7 +1,8 @@
 //! Values that all levels share, and what is said about them: errors, limits, configuration, counters, invariants.
 //!
-//! - Data: `revision`, `key_range`, `kv` (a version of a key, in the bytes of `kv_encoding`), `event`, `commit` (all
-//!   changes of one request), `record` (what an engine stores of it), `state` (what commits establish beside keys).
+//! - Data: `revision`, `key_range`, `kv` (a version of a key, in the bytes of `kv_encoding`), `key_version` (a
+//!   version's revision), `event`, `commit` (all changes of one request), `record` (what an engine stores of it),
+//!   `state` (what commits establish beside keys).
 //! - Requests and results: `range`, `txn`, `lease`, `watch`; `alarm` is a state that refuses some of them.
 //! - About the store: `config`, `limits`, `error`, `metrics`, `invariants`.
 //!
@@ -15,6 +16,7 @@ pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod invariants;
 pub(crate) mod key_range;
+pub(crate) mod key_version;
 pub(crate) mod kv;
 pub(crate) mod kv_encoding;
 pub(crate) mod lease;
