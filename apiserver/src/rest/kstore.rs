@@ -1,6 +1,8 @@
-//! kstore's own endpoints about the history: which revisions are retained, which one a text names, and what writes changed. The trace is in
-//! `path`. Each needs the permission `get` on its path, and objects are named only to callers who may read them.
+//! kstore's own endpoints about the history: which revisions are retained, which one a text names, and what writes changed. The trace is
+//! in `path`, the history of an object in `object_history`. Each needs the permission `get` on its path, and objects are named only to
+//! callers who may read them.
 
+use super::object_history;
 use super::page_data::first_of_changes;
 use super::path::{Paths, namespace_of};
 use super::query::Query;
@@ -43,6 +45,10 @@ impl Paths {
             },
             "/kstore/v1/resolve" => match allowed(&["text", "zone", "resource", "namespace", "name"]) {
                 Ok(()) => self.resolve(&query).await,
+                Err(status) => Err(status),
+            },
+            "/kstore/v1/history" => match allowed(&object_history::PARAMETERS) {
+                Ok(()) => self.object_history(&query, user).await,
                 Err(status) => Err(status),
             },
             "/kstore/v1/writes" => match allowed(&["after", "until"]) {

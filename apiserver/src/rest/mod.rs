@@ -14,6 +14,7 @@ mod hashed_version;
 mod kstore;
 mod list_query;
 mod listing;
+mod object_history;
 mod ordered;
 mod page_data;
 mod path;

@@ -436,6 +436,7 @@ fn is_documented(path: &str) -> bool {
 fn index(rows: &kind::Kinds, apis: &AggregatedApis, dumps: &[&str]) -> Value {
     let others = ["/api", "/api/v1", "/apis", "/metrics", "/metrics/slis"];
     let own = [
+        "/kstore/v1/history",
         "/kstore/v1/resolve",
         "/kstore/v1/revisions",
         page_data::ROWS,

@@ -68,6 +68,8 @@ mod network_access;
 mod network_nodes;
 /// TLS between simulated pods, and webhooks and API servers that are pods.
 mod network_tls;
+/// The changes of one object.
+mod object_history;
 /// Validation of every object's metadata.
 mod object_meta;
 /// OpenAPI documents.

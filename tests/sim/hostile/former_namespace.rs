@@ -91,3 +91,36 @@ fn rights_in_the_second_life_of_a_namespace_do_not_show_its_first() {
         watch_by_grpc(cluster.apiserver().in_process(eve()), &from).await.unwrap();
     });
 }
+
+/// Eve may read authors and causes, and so the history of objects; that of her namespace begins with its creation.
+#[test]
+fn the_history_of_an_object_ends_at_the_creation_of_its_namespace() {
+    simulate(Setup::api_alone(), async |cluster: &Cluster| {
+        let (admin, eve_rest) = (cluster.rest(), cluster.rest_as(eve()));
+        first_life(&admin).await;
+        second_life(&admin).await;
+        let path = "/kstore/v1/history?resource=secrets&namespace=shared&name=a";
+        assert_eq!(eve_rest.call("GET", path, "").await.code, 403, "without the permission for the path");
+        let binding = json!({"metadata": {"name": "eve-sees"}, "subjects": [{"kind": "User", "apiGroup": RBAC, "name": "eve"}],
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "kstore:see"}});
+        let bindings = format!("/apis/{RBAC}/v1/clusterrolebindings");
+        assert_eq!(admin.call("POST", &bindings, binding.to_string()).await.code, 201);
+        let hidden = eve_rest.call("GET", path, "").await;
+        assert_eq!(hidden.code, 404, "{}", hidden.json());
+        let effects = |reply: &Value| {
+            let entries = reply["entries"].as_array().unwrap().iter();
+            entries.map(|entry| entry["effect"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(effects(&admin.call("GET", path, "").await.json()), ["deleted", "created"]);
+        let secret = json!({"metadata": {"name": "a"}, "stringData": {"password": "of the second life"}});
+        assert_eq!(eve_rest.call("POST", SECRETS, secret.to_string()).await.code, 201);
+        let own = eve_rest.call("GET", path, "").await.json();
+        assert_eq!((effects(&own), &own["former"]), (vec!["created".to_owned()], &json!(true)), "{own}");
+        assert_eq!(own["remaining"], 0, "no number of what is hidden: {own}");
+        assert_eq!(effects(&admin.call("GET", path, "").await.json()).len(), 3);
+        for namespace in ["default", "kube-system"] {
+            let other = format!("/kstore/v1/history?resource=secrets&namespace={namespace}&name=a");
+            assert_eq!(eve_rest.call("GET", &other, "").await.code, 403, "{namespace}");
+        }
+    });
+}
