@@ -4,7 +4,7 @@ use crate::args::AtArgs;
 use crate::client_command::{Connection, print};
 use crate::kubeconfig::kubeconfig_path;
 use crate::memory_file::MemoryFile;
-use crate::revision::resolve_range;
+use crate::revision::{common_collections, resolve_range};
 use crate::runtime;
 use anyhow::{Context as _, anyhow, bail};
 use kstore_api::revision_expression::RevisionRange;
@@ -31,7 +31,8 @@ pub(crate) fn at(args: AtArgs) -> anyhow::Result<ExitCode> {
     runtime::block_on(async {
         let path = kubeconfig_path(args.kubeconfig.clone(), std::env::var_os("KUBECONFIG"))?;
         let connection = Connection::open(Some(path.clone()), None, "kstore-at").await?;
-        let (from, upto) = resolve_range(&connection.client, &args.revision).await?;
+        let collections = common_collections(&connection.namespace);
+        let (from, upto) = resolve_range(&connection.client, &args.revision, &collections).await?;
         let range = if from == upto { from.to_string() } else { format!("{from}..{upto}") };
         // A state that the server does not have is refused here, and not by each request of the command.
         let version = connection.client.get_path(&format!("/kstore/v1/at/{range}/version")).await;

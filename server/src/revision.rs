@@ -4,7 +4,7 @@ use anyhow::{Context as _, anyhow};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use kstore_api::revision_expression::{Moment, RevisionExpression, RevisionRange};
-use kstore_client::Client;
+use kstore_client::{ApiError, Client};
 use kstore_cluster::escape;
 use kstore_nondet::Nondet;
 use serde::Deserialize;
@@ -42,14 +42,51 @@ pub(crate) async fn resolve(
     text: &str,
     selected: Option<SelectedObject<'_>>,
 ) -> anyhow::Result<i64> {
-    if let RevisionExpression { moment: Moment::Revision(revision), back: 0 } = expression(text)? {
+    resolve_with(client, text, selected, &[]).await
+}
+
+/// As [`resolve`]. To a user who may not ask the server for `now`, a list of one of these collections says it.
+///
+/// # Errors
+/// As of [`resolve`].
+pub(crate) async fn resolve_with(
+    client: &Client,
+    text: &str,
+    selected: Option<SelectedObject<'_>>,
+    collections: &[String],
+) -> anyhow::Result<i64> {
+    let expression = expression(text)?;
+    if let RevisionExpression { moment: Moment::Revision(revision), back: 0 } = expression {
         return Ok(revision);
     }
     let answer = client.get_path(&query(text, zone(), selected)).await;
+    let is_now = matches!(expression, RevisionExpression { moment: Moment::Now, back: 0 });
+    if is_now && answer.as_ref().is_err_and(ApiError::is_forbidden) {
+        for collection in collections {
+            if let Some(revision) = newest_in(client, collection).await {
+                return Ok(revision);
+            }
+        }
+    }
     let answer = answer.map_err(|error| anyhow!("{error}")).with_context(|| format!("revision {text:?}"))?;
     let resolved: Resolved =
         serde_json::from_slice(&answer).context("the server's answer is not a revision")?;
     Ok(resolved.revision)
+}
+
+/// The revision of a list; `None` if the user may not read it.
+async fn newest_in(client: &Client, collection: &str) -> Option<i64> {
+    let answer = client.get_path(&format!("{collection}?limit=1")).await.ok()?;
+    let list: serde_json::Value = serde_json::from_slice(&answer).ok()?;
+    list["metadata"]["resourceVersion"].as_str()?.parse().ok()
+}
+
+/// Collections of which a user may probably list one, in a namespace or everywhere.
+pub(crate) fn common_collections(namespace: &str) -> Vec<String> {
+    let kinds = ["configmaps", "pods", "services", "persistentvolumeclaims"];
+    let inside = kinds.map(|kind| format!("/api/v1/namespaces/{}/{kind}", escape(namespace)));
+    let all = ["configmaps", "pods", "namespaces", "nodes"].map(|kind| format!("/api/v1/{kind}"));
+    inside.into_iter().chain(all).collect()
 }
 
 /// The revision that a text names at the server, which has its state, and its time, if the server knows it.
@@ -65,19 +102,25 @@ pub(crate) async fn retained(client: &Client, text: &str) -> anyhow::Result<(i64
     Ok((revision, time))
 }
 
-/// The revisions of `A..B` at the server, of which one side may be missing; twice the same one for a text that is no range.
+/// The revisions of `A..B` at the server, of which one side may be missing; twice the same one for a text that is no range. `collections`
+/// are those of [`resolve_with`].
 ///
 /// # Errors
 /// As of [`resolve`]; or the first revision is later than the second one.
-pub(crate) async fn resolve_range(client: &Client, text: &str) -> anyhow::Result<(i64, i64)> {
+pub(crate) async fn resolve_range(
+    client: &Client,
+    text: &str,
+    collections: &[String],
+) -> anyhow::Result<(i64, i64)> {
     let Some(range) = RevisionRange::parse(text) else {
-        let revision = resolve(client, text, None).await?;
+        let revision = resolve_with(client, text, None, collections).await?;
         return Ok((revision, revision));
     };
     range?;
     let (after, upto) = text.split_once("..").unwrap_or((text, ""));
     let after = resolve(client, if after.is_empty() { "oldest" } else { after }, None).await?;
-    let upto = resolve(client, if upto.is_empty() { "now" } else { upto }, None).await?;
+    let upto = if upto.is_empty() { "now" } else { upto };
+    let upto = resolve_with(client, upto, None, collections).await?;
     if after > upto {
         return Err(anyhow!("{text:?} goes back: {after} is later than {upto}"));
     }

@@ -104,6 +104,54 @@ async fn values_of_secrets_are_shown_only_when_they_are_asked_for() {
     assert!(shown.contains("Zmlyc3Q= → c2Vjb25k"), "{shown}");
 }
 
+/// The annotation in which `kubectl apply` keeps the manifest showed the values of a Secret in several outputs.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_of_a_secret_in_its_annotations_are_in_no_output() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, https) = start(dir.path());
+    let path = "/api/v1/namespaces/default/secrets";
+    let secret = |value: &str, copies: &[&str]| {
+        let copy = |name: &&str| ((*name).to_owned(), json!(format!("{{\"data\":{{\"k\":\"{value}\"}}}}")));
+        let annotations: serde_json::Map<_, _> = copies.iter().map(copy).collect();
+        json!({"kind": "Secret", "metadata": {"name": "s", "annotations": annotations}, "data": {"k": value}})
+            .to_string()
+    };
+    let copies = ["kubectl.kubernetes.io/last-applied-configuration", "kapp.k14s.io/original"];
+    let mut written = Vec::new();
+    for (method, path, value, copies) in [
+        ("POST", path.to_owned(), "MXNlY3JldA==", &copies[..0]),
+        ("PUT", format!("{path}/s"), "MnNlY3JldA==", &copies[..1]),
+        ("PUT", format!("{path}/s"), "M3NlY3JldA==", &copies[..]),
+    ] {
+        let reply = https.call(method, &path, &secret(value, copies)).await;
+        assert!(reply.code < 300, "{:?}", reply.json());
+        written.push(reply.json()["metadata"]["resourceVersion"].as_str().unwrap().parse::<i64>().unwrap());
+    }
+    let before = (written[0] - 1).to_string();
+    let (absent, first) = (format!("secret/s@{before}"), format!("secret/s@{}", written[0]));
+    let second = written[1].to_string();
+    let commands: [&[&str]; 9] = [
+        &["history", "secret/s", "--all-fields"],
+        &["history", "secret/s", "-p", "paths", "--all-fields"],
+        &["diff", &absent, "--all-fields"],
+        &["diff", &first, "--all-fields"],
+        &["diff", &first, &second, "--all-fields"],
+        &["diff", &before, "--kind", "secrets", "-v", "--all-fields"],
+        &["diff", &second, "now", "--kind", "secrets", "-v", "--all-fields"],
+        &["undo", "secret/s"],
+        &["undo", "--since", &second],
+    ];
+    for arguments in commands {
+        for output in ["text", "json", "yaml"] {
+            let shown = text(&command(&server, &[arguments, &["-o", output]].concat()));
+            assert!(!shown.contains("NlY3JldA"), "{arguments:?} {output}: {shown}");
+            assert!(shown.contains("•••") || arguments[0] == "diff", "{arguments:?} {output}: {shown}");
+        }
+    }
+    let asked = text(&command(&server, &["diff", &first, "--all-fields", "--show-secrets"]));
+    assert!(asked.contains("M3NlY3JldA=="), "{asked}");
+}
+
 /// Writes to ConfigMaps by their path below the collection, and the revision of each.
 async fn write(https: &Https, method: &str, path: &str, body: Value) -> i64 {
     let path = format!("/api/v1/namespaces/default/configmaps{path}");
@@ -233,4 +281,98 @@ async fn writes_are_taken_back_unless_they_changed_since() {
     let values = (value(&https, "c").await, value(&https, "d").await);
     assert_eq!(values, (Some("six".to_owned()), None), "{done}");
     assert!(done.contains("3 writes to 2 objects since"), "{done}");
+}
+
+/// A reply that must be a success.
+async fn succeed(https: &Https, method: &str, path: &str, body: Value) -> Value {
+    let body = if method == "GET" { String::new() } else { body.to_string() };
+    let reply = https.call(method, path, &body).await;
+    assert!(reply.code < 300, "{method} {path}: {} {:?}", reply.code, reply.json());
+    reply.json()
+}
+
+fn revision(object: &Value) -> String {
+    object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+}
+
+/// Without the ClusterRole `kstore:see` all commands were refused, since they asked the server which revision is the newest.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_with_the_role_edit_has_history_diff_at_and_undo() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, https) = start(dir.path());
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    succeed(&https, "POST", accounts, json!({"metadata": {"name": "editor"}})).await;
+    let group = "rbac.authorization.k8s.io";
+    let binding = json!({"metadata": {"name": "editor"}, "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": "editor", "namespace": "default"}]});
+    let bindings = format!("/apis/{group}/v1/namespaces/default/rolebindings");
+    succeed(&https, "POST", &bindings, binding).await;
+    let token = succeed(&https, "POST", &format!("{accounts}/editor/token"), json!({"spec": {}})).await;
+    let admin = std::fs::read_to_string(server.kubeconfig()).unwrap();
+    let mut kubeconfig: Value = serde_yaml_ng::from_str(&admin).unwrap();
+    kubeconfig["users"][0]["user"] = json!({"token": token["status"]["token"]});
+    let file = dir.path().join("editor.kubeconfig");
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    let run = |arguments: &[&str]| {
+        Command::new(SERVER).args(arguments).arg("--kubeconfig").arg(&file).output().unwrap()
+    };
+
+    let first = write(&https, "POST", "", map("a", json!({"k": "one"}))).await.to_string();
+    write(&https, "PUT", "/a", map("a", json!({"k": "two"}))).await;
+    let history = run(&["history", "cm/a"]);
+    assert_eq!(history.status.code(), Some(0), "{}", text(&history));
+    let history = text(&history);
+    for part in ["2 revisions", "one → two", "created", "kstore:see"] {
+        assert!(history.contains(part), "{part}: {history}");
+    }
+    let differs = run(&["diff", &first, "-n", "default", "--kind", "configmaps"]);
+    assert!(differs.status.code() == Some(1) && text(&differs).contains("one → two"), "{}", text(&differs));
+    let object = run(&["diff", &format!("cm/a@{first}")]);
+    assert!(text(&object).contains("one → two"), "{}", text(&object));
+    let mut inside = Command::new(SERVER);
+    inside.args(["at", "now", "--kubeconfig"]).arg(&file).args(["--", "sh", "-c", "cat \"$KUBECONFIG\""]);
+    let inside = inside.output().unwrap();
+    assert!(text(&inside).contains("/kstore/v1/at/"), "{}", text(&inside));
+    let write_of_all = run(&["undo", &first]);
+    assert!(text(&write_of_all).contains("kstore:see"), "{}", text(&write_of_all));
+    let done = run(&["undo", "cm/a", "--yes"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done));
+    assert_eq!(value(&https, "a").await.as_deref(), Some("one"), "{}", text(&done));
+    write(&https, "DELETE", "/a", json!({})).await;
+    let gone = run(&["history", "cm/a"]);
+    assert!(
+        gone.status.code() == Some(3) && text(&gone).contains("history of deleted objects"),
+        "{}",
+        text(&gone)
+    );
+    let back = run(&["undo", "cm/a", "--to", &first, "--yes"]);
+    assert_eq!(value(&https, "a").await.as_deref(), Some("one"), "{}", text(&back));
+}
+
+/// Changes beyond the server's tree of causes were left out without a word, and so were kinds that are not in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_revision_of_an_object_is_printed_and_what_is_left_out_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, https) = start(dir.path());
+    let mut last = write(&https, "POST", "", map("a", json!({"k": "0"}))).await;
+    for step in 1..=120 {
+        let body = map("a", json!({"k": step.to_string()})).to_string();
+        let cause = format!("kstore-cause: {last}\r\n");
+        let path = "/api/v1/namespaces/default/configmaps/a";
+        let reply = https.call_with("PUT", path, &cause, &body).await;
+        assert_eq!(reply.code, 200, "{:?}", reply.json());
+        last = revision(&reply.json()).parse().unwrap();
+    }
+    let all = text(&command(&server, &["history", "cm/a", "--limit", "0"]));
+    assert!(all.contains("· 121 revisions, "), "{all}");
+    assert!((1..=120).all(|step| all.contains(&format!("{} → {step}\n", step - 1))), "{all}");
+    let some = text(&command(&server, &["history", "cm/a"]));
+    assert!(some.contains("· 50 revisions, ") && some.contains("71 older revisions are not shown"), "{some}");
+    let lease = |holder: &str| json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": holder}});
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let mut held = succeed(&https, "POST", leases, lease("a")).await;
+    held["spec"]["holderIdentity"] = json!("b");
+    succeed(&https, "PUT", &format!("{leases}/l"), held).await;
+    let lease = text(&command(&server, &["history", "lease/l"]));
+    assert!(lease.contains("· 2 revisions, ") && lease.contains("a → b"), "{lease}");
 }

@@ -10,8 +10,9 @@ const LIMIT: usize = 50;
 
 pub(super) const HISTORY_HELP: &str = "\
 Prints each retained revision of an object, the newest first: when it was written, by whom, because of which revision, and what \
-changed. Repeated status writes of one program are one entry. Values of Secrets are hidden. An object that is deleted has its \
-history until the server forgets it. The exit code is 1 if no revision matches.
+changed. Repeated status writes of one program are one entry. Values of Secrets are hidden. A deleted object has its history, too. \
+Revisions that are left out are counted. Without the permission to read /kstore/v1/history (ClusterRole kstore:see) it shows the present \
+object alone, with its field managers. The exit code is 1 if no revision matches.
 
 Examples:
   kstore-server history deployment/web

@@ -149,7 +149,7 @@ impl Node {
 
     /// The program that wrote: the first word of its `User-Agent`.
     pub(crate) fn program(&self) -> &str {
-        self.agent.split(['/', ' ']).next().unwrap_or_default()
+        program(&self.agent)
     }
 
     /// The subresource that was written; empty for the object itself.
@@ -159,10 +159,20 @@ impl Node {
 
     /// User and program; for a component of the control plane only the program.
     pub(crate) fn actor(&self) -> String {
-        match (self.program(), self.user.as_str()) {
-            ("", user) => user.to_owned(),
-            (program, user) if user.starts_with("system:") => program.to_owned(),
-            (program, user) => format!("{user} ({program})"),
-        }
+        actor(&self.user, &self.agent)
+    }
+}
+
+/// The program of a `User-Agent`: its first word.
+fn program(agent: &str) -> &str {
+    agent.split(['/', ' ']).next().unwrap_or_default()
+}
+
+/// A user and the program of its `User-Agent`; for a component of the control plane only the program.
+pub(crate) fn actor(user: &str, agent: &str) -> String {
+    match (program(agent), user) {
+        ("", user) => user.to_owned(),
+        (program, user) if user.starts_with("system:") => program.to_owned(),
+        (program, user) => format!("{user} ({program})"),
     }
 }

@@ -2,14 +2,14 @@
 
 use super::cluster::{self, DiffSelection};
 use super::compared::{ClusterDiff, Comparison};
-use super::object::{HistoryObject, revision, with_revision};
+use super::object::{HistoryObject, collection, revision, with_revision};
 use super::states::{ObjectState, state};
 use super::summary::{SummaryDetail, summary};
 use super::writes::{self, RecordedWrite};
 use super::{DIFFERS, compared, resolved, text};
 use crate::args::{AnswerOutput, DiffArgs};
 use crate::client_command::{Connection, print};
-use crate::revision::{resolve, time_of};
+use crate::revision::{common_collections, resolve_with, time_of};
 use crate::runtime;
 use crate::served_kinds::KindFinder;
 use anyhow::{Context as _, bail};
@@ -77,13 +77,16 @@ fn diff_cluster(args: DiffArgs) -> anyhow::Result<ExitCode> {
     runtime::block_on(async {
         let connection = Connection::open(args.kubeconfig.clone(), None, "kstore-diff").await?;
         let client = &connection.client;
-        let from = resolve(client, &from, None).await?;
-        let to = resolve(client, &to, None).await?;
         let finder = KindFinder::new(client);
         let mut kinds = Vec::new();
         for kind in &args.kinds {
             kinds.push(finder.find(kind).await.context("--kind")?);
         }
+        let namespace = args.namespace.as_deref().unwrap_or(&connection.namespace);
+        let mut collections: Vec<String> = kinds.iter().map(|kind| collection(kind, namespace)).collect();
+        collections.extend(common_collections(namespace));
+        let from = resolve_with(client, &from, None, &collections).await?;
+        let to = resolve_with(client, &to, None, &collections).await?;
         let selection = DiffSelection {
             namespace: args.namespace.clone(),
             labels: args.labels.clone().unwrap_or_default(),

@@ -1,7 +1,6 @@
 //! [`HistoryEntry`]: one write to an object with what it changed, and how repeated status writes become one. Pure.
 
 use super::change::Change;
-use crate::explain::trace::{Node, Trace};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,8 +11,12 @@ use std::collections::BTreeMap;
 pub(super) struct HistoryEntry {
     /// Revision of the (newest) write.
     pub revision: i64,
-    /// Its time.
-    pub time: Timestamp,
+    /// Revision at which its result can be read: its own, or the oldest one that can be read; `None`: none is retained.
+    #[serde(skip)]
+    pub read_at: Option<i64>,
+    /// Its time, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<Timestamp>,
     /// `created`, `updated` or `deleted`.
     pub effect: String,
     /// The API verb, followed by `/` and the subresource, if any.
@@ -40,7 +43,7 @@ pub(super) struct HistoryEntry {
     pub count: usize,
     /// Revision and time of the first of several writes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub first: Option<(i64, Timestamp)>,
+    pub first: Option<(i64, Option<Timestamp>)>,
     /// Values that a member had between the first and the last of several writes, by its path.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub between: BTreeMap<String, Vec<Option<serde_json::Value>>>,
@@ -49,40 +52,6 @@ pub(super) struct HistoryEntry {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_one(count: &usize) -> bool {
     *count == 1
-}
-
-/// The writes to the object of a trace, the oldest first.
-pub(super) fn writes(trace: &Trace) -> Vec<HistoryEntry> {
-    let Some(object) = trace.writes.first().map(|node| node.object.clone()) else { return Vec::new() };
-    let mut found = BTreeMap::new();
-    trace.writes.iter().for_each(|node| add(node, &object, &mut found));
-    found.into_values().collect()
-}
-
-fn add(node: &Node, object: &str, found: &mut BTreeMap<i64, HistoryEntry>) {
-    if node.object == object {
-        found.insert(node.revision, entry(node));
-    }
-    node.children.iter().for_each(|child| add(child, object, found));
-}
-
-fn entry(node: &Node) -> HistoryEntry {
-    HistoryEntry {
-        revision: node.revision,
-        time: node.time,
-        effect: node.effect.clone(),
-        verb: node.verb.clone(),
-        user: node.user.clone(),
-        agent: node.agent.clone(),
-        actor: node.actor(),
-        causes: node.causes.clone(),
-        effects: node.len() - 1,
-        uid: String::new(),
-        changes: None,
-        count: 1,
-        first: None,
-        between: BTreeMap::new(),
-    }
 }
 
 /// Makes one of neighbours that write the status, by one program, with nothing else between them. `entries` and the result have the oldest
@@ -143,7 +112,8 @@ mod tests {
         let change = Change { path: "status.ready".to_owned(), from: Some(json!(from)), to: Some(json!(to)) };
         HistoryEntry {
             revision,
-            time: Timestamp::from_second(revision).unwrap(),
+            read_at: Some(revision),
+            time: Timestamp::from_second(revision).ok(),
             effect: "updated".to_owned(),
             verb: "update/status".to_owned(),
             user: "system:c".to_owned(),
@@ -165,7 +135,7 @@ mod tests {
         let all = folded(vec![status(2, 2, 1), status(3, 1, 2), status(4, 2, 1), other, status(6, 3, 4)]);
         let shown: Vec<_> = all.iter().map(|entry| (entry.revision, entry.count)).collect();
         assert_eq!(shown, [(4, 3), (5, 1), (6, 1)]);
-        assert_eq!(all[0].first, Some((2, Timestamp::from_second(2).unwrap())));
+        assert_eq!(all[0].first, Some((2, Timestamp::from_second(2).ok())));
         assert_eq!(all[0].changes, status(0, 2, 1).changes);
         assert_eq!(all[0].between["status.ready"], [Some(json!(1)), Some(json!(2))]);
         assert_eq!(all[0].causes, [1, 2, 3]);

@@ -33,6 +33,18 @@ pub(super) async fn state(
     object: &HistoryObject,
     at: Option<i64>,
 ) -> anyhow::Result<ObjectState> {
+    Ok(sized_state(client, object, at).await?.0)
+}
+
+/// Reads the object at a revision, as [`state`], with the number of bytes of the answer.
+///
+/// # Errors
+/// As of [`state`].
+pub(super) async fn sized_state(
+    client: &Client,
+    object: &HistoryObject,
+    at: Option<i64>,
+) -> anyhow::Result<(ObjectState, usize)> {
     let exact = at.map(|revision| format!("&resourceVersion={revision}&resourceVersionMatch=Exact"));
     let query =
         format!("?fieldSelector=metadata.name%3D{}{}", escape(&object.name), exact.unwrap_or_default());
@@ -40,10 +52,11 @@ pub(super) async fn state(
         Ok(answer) => {
             let list: ObjectList = serde_json::from_slice(&answer)?;
             let found = list.items.into_iter().next();
-            Ok(found.map_or(ObjectState::Absent, |value| ObjectState::Present(Box::new(value))))
+            let state = found.map_or(ObjectState::Absent, |value| ObjectState::Present(Box::new(value)));
+            Ok((state, answer.len()))
         }
         Err(ApiError::Status(status)) if matches!(status.reason, Reason::Expired | Reason::Gone) => {
-            Ok(ObjectState::NotRetained)
+            Ok((ObjectState::NotRetained, 0))
         }
         Err(error) => Err(anyhow!("{error}")),
     }

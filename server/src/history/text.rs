@@ -52,8 +52,9 @@ fn head(entry: &HistoryEntry) -> String {
         format!("{:<8}", entry.verb),
     ];
     if let Some((revision, since)) = entry.first {
-        let took = entry.time.duration_since(since).as_secs_f64();
-        parts.push(format!("×{} from #{revision}, in {took:.2} s", entry.count));
+        let took = entry.time.zip(since).map(|(last, first)| last.duration_since(first).as_secs_f64());
+        let took = took.map(|took| format!(", in {took:.2} s")).unwrap_or_default();
+        parts.push(format!("×{} from #{revision}{took}", entry.count));
     }
     match entry.causes.as_slice() {
         [] if entry.effects > 0 => parts.push(format!("led to {} writes", entry.effects)),
@@ -133,9 +134,9 @@ pub(super) fn shown(value: Option<&Value>) -> String {
     short
 }
 
-/// A time to the millisecond, in UTC.
-fn time(time: Timestamp) -> String {
-    format!("{time:.3}")
+/// A time to the millisecond, in UTC; as wide if it is not known.
+fn time(time: Option<Timestamp>) -> String {
+    time.map_or_else(|| format!("{:<24}", "–"), |time| format!("{time:.3}"))
 }
 
 #[cfg(test)]
@@ -147,7 +148,8 @@ mod tests {
     fn entry() -> HistoryEntry {
         HistoryEntry {
             revision: 313,
-            time: "2026-03-01T23:38:57.327Z".parse().unwrap(),
+            read_at: Some(313),
+            time: "2026-03-01T23:38:57.327Z".parse().ok(),
             effect: "updated".to_owned(),
             verb: "update/status".to_owned(),
             user: "system:x".to_owned(),
@@ -162,7 +164,7 @@ mod tests {
                 to: Some(json!(2)),
             }]),
             count: 3,
-            first: Some((265, "2026-03-01T23:38:56.407Z".parse().unwrap())),
+            first: Some((265, "2026-03-01T23:38:56.407Z".parse().ok())),
             between: BTreeMap::from([("status.readyReplicas".to_owned(), vec![Some(json!(1))])]),
         }
     }

@@ -1,5 +1,6 @@
 //! Writes with their objects, as the server tells them.
 
+use super::entry::HistoryEntry;
 use anyhow::{Context as _, anyhow, bail};
 use kstore_client::Client;
 use kstore_registry::provenance::is_component;
@@ -44,6 +45,13 @@ pub(super) struct WrittenObject {
 }
 
 impl RecordedWrite {
+    /// The write of a change of one object. Where its user is not known, its field manager stands for it.
+    pub(super) fn of(change: HistoryEntry) -> Self {
+        let HistoryEntry { revision, time, user, agent, verb, causes, .. } = change;
+        let (user, agent) = if user.is_empty() { (agent, String::new()) } else { (user, agent) };
+        Self { revision, time, user, agent, verb, causes, objects: Vec::new() }
+    }
+
     /// Whether it is no consequence: it names no cause, and is not by a component of the control plane.
     pub(super) fn is_outside(&self) -> bool {
         self.causes.is_empty() && !self.user.is_empty() && !is_component(&self.user)
@@ -104,7 +112,12 @@ pub(super) async fn between(
 
 async fn page(client: &Client, after: i64, until: i64) -> anyhow::Result<Writes> {
     let path = format!("/kstore/v1/writes?after={after}&until={until}");
-    let answer = client.get_path(&path).await.map_err(|error| anyhow!("{error}"))?;
+    let answer = client.get_path(&path).await.map_err(|error| match error.is_forbidden() {
+        true => anyhow!(
+            "{error}; the ClusterRole kstore:see allows it. undo KIND/NAME and undo KIND/NAME --to REVISION do not need it"
+        ),
+        false => anyhow!("{error}"),
+    })?;
     serde_json::from_slice(&answer).context("the server's answer has no writes")
 }
 

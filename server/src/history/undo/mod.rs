@@ -6,12 +6,14 @@ mod merge;
 mod plan;
 mod text;
 
+use super::DIFFERS;
+use super::entry::HistoryEntry;
 use super::object::HistoryObject;
+use super::recorded::{is_component_manager, newest};
 use super::writes::{self, RecordedWrite};
-use super::{DIFFERS, recorded};
 use crate::args::{AnswerOutput, ConflictPolicy, UndoArgs};
 use crate::client_command::{Connection, print};
-use crate::revision::{expression, resolve};
+use crate::revision::{common_collections, expression, resolve_with};
 use crate::runtime;
 use crate::served_kinds::{FoundKind, KindFinder};
 use anyhow::{Context as _, anyhow, bail};
@@ -49,7 +51,7 @@ pub(crate) fn undo(args: UndoArgs) -> anyhow::Result<ExitCode> {
         let connection =
             Connection::open(args.kubeconfig.clone(), args.namespace.as_deref(), "kstore-undo").await?;
         let client = &connection.client;
-        let now = resolve(client, "now", None).await?;
+        let now = now(&connection, &args).await?;
         let undone = what(&connection, &args, now).await?;
         if undone.objects.len() > OBJECTS {
             bail!(
@@ -140,11 +142,11 @@ async fn what(connection: &Connection, args: &UndoArgs, now: i64) -> anyhow::Res
     let client = &connection.client;
     let finder = KindFinder::new(client);
     if let Some(since) = &args.since {
-        let since = resolve(client, since, None).await.context("--since")?;
+        let since = resolve_with(client, since, None, &[]).await.context("--since")?;
         return undone_since(client, &finder, since, now, args).await;
     }
     if !args.what.contains('/') {
-        let revision = resolve(client, &args.what, None).await?;
+        let revision = resolve_with(client, &args.what, None, &[]).await?;
         let write = writes::at(client, revision).await?;
         let objects = written(&finder, &write).await?;
         let of_write = |object| UndoneObject { object, writes: vec![(revision - 1, revision)] };
@@ -154,23 +156,41 @@ async fn what(connection: &Connection, args: &UndoArgs, now: i64) -> anyhow::Res
     let object = HistoryObject::find(&finder, &args.what, &connection.namespace).await?;
     if let Some(to) = &args.to {
         let resource = object.kind.qualified();
-        let before = resolve(client, to, Some(object.selected(&resource))).await.context("--to")?;
+        let selected = Some(object.selected(&resource));
+        let before = resolve_with(client, to, selected, &[object.collection()]).await.context("--to")?;
         let title = format!("everything since #{before} to {}", object.title());
         let objects = vec![UndoneObject { object, writes: vec![(before, now)] }];
         return Ok(Undone { objects, causes: vec![now], title });
     }
-    let entries = recorded(client, &object).await?;
-    let is_outside = |entry: &&super::entry::HistoryEntry| {
-        entry.causes.is_empty() && !is_component(&entry.user) && !entry.verb.ends_with("/status")
-    };
-    let newest = entries.iter().rev().find(is_outside).map(|entry| entry.revision);
-    let revision = newest.with_context(|| {
+    let write = newest(client, &object, is_outside).await?.with_context(|| {
         let title = object.title();
         format!("no write to {title} from outside of the control plane is known: name a revision with --to")
     })?;
-    let title = writes::at(client, revision).await?.title();
+    let revision = write.revision;
+    let title = RecordedWrite::of(write).title();
     let objects = vec![UndoneObject { object, writes: vec![(revision - 1, revision)] }];
     Ok(Undone { objects, causes: vec![revision], title })
+}
+
+/// The newest revision.
+async fn now(connection: &Connection, args: &UndoArgs) -> anyhow::Result<i64> {
+    let client = &connection.client;
+    let namespace = args.namespace.as_deref().unwrap_or(&connection.namespace);
+    let mut collections = Vec::new();
+    if args.what.contains('/') {
+        collections
+            .push(HistoryObject::find(&KindFinder::new(client), &args.what, namespace).await?.collection());
+    }
+    collections.extend(common_collections(namespace));
+    resolve_with(client, "now", None, &collections).await
+}
+
+/// Whether a write came from outside of the control plane, and not to a status.
+fn is_outside(write: &HistoryEntry) -> bool {
+    // Where the user is not known, the field manager says more.
+    let is_component =
+        if write.user.is_empty() { is_component_manager(&write.agent) } else { is_component(&write.user) };
+    write.causes.is_empty() && !is_component && !write.verb.ends_with("/status")
 }
 
 /// All writes from outside of the control plane since a revision that the arguments select.
@@ -299,8 +319,9 @@ async fn lost_references(
         let Ok(kind) = finder.find(&kind).await else { continue };
         let namespace = if kind.namespaced { object.namespace.clone() } else { String::new() };
         let owner = HistoryObject { kind, namespace, name: text("name").to_owned() };
-        let is_alive =
-            read_at(client, &owner, now).await?.is_some_and(|found| found["metadata"]["uid"] == text("uid"));
+        // Nothing is known of an owner that the user may not read.
+        let Ok(found) = read_at(client, &owner, now).await else { continue };
+        let is_alive = found.is_some_and(|found| found["metadata"]["uid"] == text("uid"));
         if !is_alive {
             lost.push(format!(
                 "its owner {} is gone, so the garbage collector deletes it again; undo the owner's deletion, which makes it anew",
