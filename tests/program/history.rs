@@ -295,6 +295,124 @@ fn revision(object: &Value) -> String {
     object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
+/// `undo` of `kubectl delete` found nothing to do for objects that wait for finalizers or a grace period.
+#[tokio::test(flavor = "multi_thread")]
+async fn deletions_in_two_steps_are_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, https) = start(dir.path());
+    let run = |arguments: &[&str]| text(&command(&server, arguments));
+    let space = "/api/v1/namespaces/default";
+    let code = async |path: &str| https.call("GET", path, "").await.code;
+    if code(&format!("{space}/serviceaccounts/default")).await == 404 {
+        succeed(
+            &https,
+            "POST",
+            &format!("{space}/serviceaccounts"),
+            json!({"metadata": {"name": "default"}}),
+        )
+        .await;
+    }
+
+    // A pod on a node: its grace period, then the end that a kubelet writes.
+    let pod = json!({"kind": "Pod", "metadata": {"name": "debug", "labels": {"a": "b"}},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    succeed(&https, "POST", &format!("{space}/pods"), pod).await;
+    let path = format!("{space}/pods/debug");
+    let marked = succeed(&https, "DELETE", &path, json!({})).await;
+    assert!(marked["metadata"]["deletionTimestamp"].is_string(), "{marked}");
+    let early = run(&["undo", &revision(&marked)]);
+    assert!(early.contains("being deleted"), "{early}");
+    succeed(&https, "DELETE", &path, json!({"gracePeriodSeconds": 0})).await;
+    for arguments in [&["undo", &*revision(&marked)], &["undo", "pod/debug"]] {
+        let plan = run(arguments);
+        assert!(plan.contains("create pods default/debug") && plan.contains("would be written"), "{plan}");
+    }
+    let done = run(&["undo", "pod/debug", "--yes"]);
+    let again = succeed(&https, "GET", &path, json!({})).await;
+    assert_eq!(
+        (&again["metadata"]["labels"]["a"], &again["spec"]["nodeName"]),
+        (&json!("b"), &Value::Null),
+        "{done}"
+    );
+    assert!(again["metadata"]["deletionTimestamp"].is_null(), "{again}");
+
+    // A claim with the finalizer of its protection, and one of a user.
+    let claims = format!("{space}/persistentvolumeclaims");
+    let claim = json!({"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "finalizers": ["example.com/backup"]},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    succeed(&https, "POST", &claims, claim).await;
+    let path = format!("{claims}/data");
+    let mut marked = succeed(&https, "DELETE", &path, json!({})).await;
+    marked = match marked["kind"] == "PersistentVolumeClaim" {
+        true => marked,
+        false => succeed(&https, "GET", &path, json!({})).await,
+    };
+    let first = revision(&marked);
+    marked["metadata"]["finalizers"] = json!([]);
+    succeed(&https, "PUT", &path, marked).await;
+    assert_eq!(code(&path).await, 404);
+    let plan = run(&["undo", &first]);
+    assert!(plan.contains("create persistentvolumeclaims default/data"), "{plan}");
+    let done = run(&["undo", "pvc/data", "--yes"]);
+    let again = succeed(&https, "GET", &path, json!({})).await;
+    let finalizers = again["metadata"]["finalizers"].to_string();
+    assert!(finalizers.contains("example.com/backup"), "{done} {again}");
+}
+
+/// A namespace comes back alone, or with what a user deleted in it before.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_deletion_of_a_namespace_is_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, https) = start(dir.path());
+    let run = |arguments: &[&str]| text(&command(&server, arguments));
+    succeed(&https, "POST", "/api/v1/namespaces", json!({"metadata": {"name": "shop"}})).await;
+    let maps = "/api/v1/namespaces/shop/configmaps";
+    let since = revision(&succeed(&https, "POST", maps, map("till", json!({"k": "v"}))).await);
+    succeed(&https, "DELETE", &format!("{maps}/till"), json!({})).await;
+    let path = "/api/v1/namespaces/shop";
+    succeed(&https, "DELETE", path, json!({})).await;
+    let mut marked = succeed(&https, "GET", path, json!({})).await;
+    marked["spec"]["finalizers"] = json!([]);
+    succeed(&https, "PUT", &format!("{path}/finalize"), marked).await;
+    assert_eq!(https.call("GET", path, "").await.code, 404);
+    let plan = run(&["undo", "namespace/shop"]);
+    assert!(plan.contains("create namespaces shop") && plan.contains("only the namespace"), "{plan}");
+    let plan = run(&["undo", "--since", &since]);
+    let at = |part: &str| plan.find(part).unwrap_or_else(|| panic!("{part} in {plan}"));
+    assert!(at("create namespaces shop") < at("create configmaps shop/till"), "{plan}");
+    let done = run(&["undo", "namespace/shop", "--yes"]);
+    let again = succeed(&https, "GET", path, json!({})).await;
+    assert_eq!(again["spec"]["finalizers"], json!(["kubernetes"]), "{done}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_whose_address_was_taken_comes_back_with_another_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, https) = start(dir.path());
+    let services = "/api/v1/namespaces/default/services";
+    let service = |name: &str, address: &str, port: u16| {
+        json!({"kind": "Service", "metadata": {"name": name}, "spec": {"type": "NodePort", "clusterIP": address,
+            "ports": [{"port": 80, "nodePort": port}]}})
+    };
+    succeed(&https, "POST", services, service("s1", "10.96.0.77", 30_077)).await;
+    succeed(&https, "DELETE", &format!("{services}/s1"), json!({})).await;
+    let plan = text(&command(&server, &["undo", "service/s1"]));
+    assert!(plan.contains("would be written") && !plan.contains("taken"), "{plan}");
+    succeed(&https, "POST", services, service("s2", "10.96.0.77", 30_077)).await;
+    let plan = text(&command(&server, &["undo", "service/s1"]));
+    for part in ["create services default/s1", "10.96.0.77 is taken", "30077 is taken", "would be written"] {
+        assert!(plan.contains(part), "{part}: {plan}");
+    }
+    let done = text(&command(&server, &["undo", "service/s1", "--yes"]));
+    let again = succeed(&https, "GET", &format!("{services}/s1"), json!({})).await;
+    assert!(
+        again["spec"]["clusterIP"].is_string() && again["spec"]["clusterIP"] != "10.96.0.77",
+        "{done} {again}"
+    );
+    let port = &again["spec"]["ports"][0]["nodePort"];
+    assert!(port.is_number() && *port != 30_077, "{again}");
+}
+
 /// Without the ClusterRole `kstore:see` all commands were refused, since they asked the server which revision is the newest.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_with_the_role_edit_has_history_diff_at_and_undo() {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
 Takes back one write, or what happened to an object, by new writes; nothing leaves the history. What the write changed goes back to \
-what was before it, and later changes of other members stay. An object that it created is deleted, and one that it deleted is created \
-again, with a new uid. Status is left alone, and consequences are left to the controllers.
+what was before it, and later changes of other members stay. An object that it created is deleted, and one that it deleted, or began \
+to delete, is created again, with a new uid. Status is left alone, and consequences are left to the controllers.
 
 Without --yes the plan is printed, and the server checks it without storing anything. With --as-planned-at an object that has changed \
 since keeps everything from being written. The objects of one undo are written together or not at all. The exit code is 1 if a conflict \

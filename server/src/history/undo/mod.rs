@@ -2,6 +2,7 @@
 //! and the newest one, merges them, and writes the result in one transaction, with the permissions of its kubeconfig. Nothing leaves the
 //! history.
 
+mod addresses;
 mod merge;
 mod plan;
 mod text;
@@ -21,13 +22,16 @@ use kstore_client::{ApiError, Client, DeleteParams, Gvr, Propagation, Transactio
 use kstore_cluster::escape;
 use kstore_informer::{Causes, Revision};
 use kstore_registry::provenance::is_component;
-use plan::{UndoPlan, UndoStep, plan_each};
+use plan::{UndoPlan, UndoStep, is_terminating, notes_of_creation, plan_each};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use text::PlannedObject;
 
 /// Most objects of one undo: those of a transaction.
 const OBJECTS: usize = 128;
+
+/// Writes to an object between the begin of its deletion and its end that are looked through: finalizers and statuses of a long one.
+const DELETION_STEPS: usize = 256;
 
 /// What is undone.
 struct Undone {
@@ -273,19 +277,25 @@ async fn written(finder: &KindFinder<'_>, write: &RecordedWrite) -> anyhow::Resu
 /// The plan for an object: as it is carried out, and as it is shown.
 async fn planned_object(
     client: &Client,
-    UndoneObject { object, writes }: &UndoneObject,
+    undone @ UndoneObject { object, writes }: &UndoneObject,
     now: i64,
     args: &UndoArgs,
 ) -> anyhow::Result<(UndoPlan, PlannedObject)> {
+    let present = read_at(client, object, now).await?;
     let mut states = Vec::new();
     for (before, after) in writes {
-        states.push((read_at(client, object, *before).await?, read_at(client, object, *after).await?));
+        let mut before = read_at(client, object, *before).await?;
+        if present.is_none() {
+            before = before_deletion(client, object, before).await;
+        }
+        states.push((before, read_at(client, object, *after).await?));
     }
-    let plan = plan_each(&states, read_at(client, object, now).await?.as_ref(), args.conflicts);
-    let notes = match &plan.step {
-        UndoStep::Create(made) => lost_references(client, made, object, now).await?,
-        _ => Vec::new(),
-    };
+    let mut plan = plan_each(&states, present.as_ref(), args.conflicts);
+    let mut notes = addresses::release_taken(client, undone, &mut plan).await;
+    if let UndoStep::Create(made) = &plan.step {
+        notes.extend(states.iter().rev().find_map(|(before, _)| notes_of_creation(before.as_ref()?, made)));
+        notes.extend(lost_references(client, made, object, now).await?);
+    }
     let shown = if object.is_secret() && !args.secrets { plan.clone().masked() } else { plan.clone() };
     Ok((plan, PlannedObject { title: object.title(), plan: shown, notes }))
 }
@@ -300,6 +310,22 @@ async fn read_at(client: &Client, object: &HistoryObject, revision: i64) -> anyh
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(anyhow!("{error}")),
     }
+}
+
+/// The object before its deletion began, if `state` is one of the steps of that; else, or if it is not retained, `state`.
+async fn before_deletion(client: &Client, object: &HistoryObject, state: Option<Value>) -> Option<Value> {
+    let mut earlier = state.clone();
+    for _ in 0..DELETION_STEPS {
+        let Some(known) = earlier.filter(is_terminating) else { break };
+        let metadata = &known["metadata"];
+        let version: i64 = metadata["resourceVersion"].as_str()?.parse().ok()?;
+        let before = read_at(client, object, version - 1).await.ok().flatten();
+        earlier = before.filter(|before| before["metadata"]["uid"] == metadata["uid"]);
+        if earlier.as_ref().is_some_and(|earlier| !is_terminating(earlier)) {
+            return earlier;
+        }
+    }
+    state
 }
 
 /// Owners of an object that do not live any more: the garbage collector would delete it at once.

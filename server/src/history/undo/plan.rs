@@ -19,6 +19,12 @@ const LIFE: [&str; 9] = [
     "generateName",
 ];
 
+/// Finalizers that a deletion itself adds, by its propagation policy.
+const PROPAGATION: [&str; 2] = ["foregroundDeletion", "orphan"];
+/// Annotations of a claim that a controller has bound to a volume, which names the uid of the claim.
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+
 /// An object in three states: before the undone write, after it, and now; `None`: it was not there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreeStates {
@@ -34,7 +40,7 @@ pub(super) enum UndoStep {
     Update(Box<Value>),
     /// The object, which the write created, is deleted, if it is unchanged until then.
     Delete { uid: String, version: u64 },
-    /// The object, which the write deleted, is created again.
+    /// The object, which the write deleted or began to delete, is created again.
     Create(Box<Value>),
     /// Nothing is written, for this reason.
     Nothing(&'static str),
@@ -88,10 +94,16 @@ impl UndoPlan {
 
 /// What undoes the write that led from `before` to `after`.
 pub(super) fn plan(states: &ThreeStates, policy: ConflictPolicy) -> UndoPlan {
-    let is_terminating =
-        states.now.as_ref().is_some_and(|now| !now["metadata"]["deletionTimestamp"].is_null());
-    match (&states.before, &states.after, &states.now) {
-        _ if is_terminating => UndoPlan::nothing("it is being deleted, which cannot be taken back"),
+    // A deletion in two steps: the write marked the object, or wrote to a marked one, which has gone since.
+    let after = match (&states.after, &states.now) {
+        (Some(after), Some(now)) if uid(after) == uid(now) => Some(after),
+        (Some(after), _) if is_terminating(after) => None,
+        (after, _) => after.as_ref(),
+    };
+    match (&states.before, after, &states.now) {
+        (_, _, Some(now)) if is_terminating(now) => {
+            UndoPlan::nothing("it is being deleted, which cannot be taken back")
+        }
         (None, None, _) => UndoPlan::nothing("it was there neither before nor after"),
         (None, Some(_), None) => UndoPlan::nothing("the created object is already gone"),
         (None, Some(after), Some(now)) => delete(after, now),
@@ -124,7 +136,7 @@ pub(super) fn plan_each(
         state = match one.step {
             UndoStep::Update(object) => Some(*object),
             UndoStep::Delete { .. } => None,
-            UndoStep::Create(_) => before.clone(),
+            UndoStep::Create(_) => before.as_ref().map(revived),
             UndoStep::Nothing(_) => state,
         };
     }
@@ -141,6 +153,11 @@ pub(super) fn plan_each(
     plan
 }
 
+/// Whether an object waits for its finalizers, or for its grace period, to go.
+pub(super) fn is_terminating(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
 fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }
@@ -154,15 +171,56 @@ fn delete(after: &Value, now: &Value) -> UndoPlan {
     UndoPlan { step, changes: Vec::new(), conflicts: Vec::new() }
 }
 
-/// The object with a new life: without status, and a pod that no controller owns without its node.
+/// An object as if its deletion had not begun.
+fn revived(object: &Value) -> Value {
+    let mut object = object.clone();
+    for mark in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        remove(&mut object, "/metadata", mark);
+    }
+    if let Some(finalizers) = object.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
+        finalizers.retain(|name| !PROPAGATION.iter().any(|own| name == own));
+    }
+    object
+}
+
+/// The object with a new life: without status and the finalizers of its deletion, a pod that no controller owns without its node, and a
+/// claim without the volume that was bound to its former life.
 fn create(before: &Value) -> UndoPlan {
-    let mut object = without_life(before);
-    if object["kind"] == "Pod"
-        && let Some(spec) = object["spec"].as_object_mut()
-    {
-        spec.remove("nodeName");
+    let mut object = without_life(&revived(before));
+    match object["kind"].as_str() {
+        Some("Pod") => drop(remove(&mut object, "/spec", "nodeName")),
+        Some("PersistentVolumeClaim") => {
+            let is_bound_by_controller = remove(&mut object, "/metadata/annotations", BOUND_BY_CONTROLLER);
+            remove(&mut object, "/metadata/annotations", BIND_COMPLETED);
+            if is_bound_by_controller {
+                remove(&mut object, "/spec", "volumeName");
+            }
+        }
+        _ => {}
     }
     UndoPlan { step: UndoStep::Create(object.into()), changes: Vec::new(), conflicts: Vec::new() }
+}
+
+/// What of an object is not made again with it, if anything: `made` is the new object.
+pub(super) fn notes_of_creation(before: &Value, made: &Value) -> Option<String> {
+    match made["kind"].as_str() {
+        Some("Namespace") => Some(
+            "only the namespace: the control plane deleted the objects in it, and undo leaves its writes alone".to_owned(),
+        ),
+        Some("PersistentVolumeClaim") => {
+            let volume = before["spec"]["volumeName"].as_str()?;
+            made["spec"]["volumeName"].is_null().then(|| {
+                format!("with a new volume: {volume} and its data belonged to the deleted claim")
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Removes a member of an object below a pointer. Returns whether there was one.
+fn remove(object: &mut Value, pointer: &str, member: &str) -> bool {
+    let parent = object.pointer_mut(pointer).and_then(Value::as_object_mut);
+    parent.is_some_and(|parent| parent.remove(member).is_some())
 }
 
 fn update(before: &Value, after: &Value, now: &Value, policy: ConflictPolicy) -> UndoPlan {
@@ -251,6 +309,63 @@ mod tests {
         let pod = json!({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n", "x": 1}});
         let UndoStep::Create(pod) = planned(Some(pod), None, None).step else { panic!("a pod") };
         assert_eq!(pod["spec"], json!({"x": 1}));
+    }
+
+    fn ending(object: &Value) -> Value {
+        let mut ending = object.clone();
+        ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        ending["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+        ending["metadata"]["finalizers"] = json!(["foregroundDeletion", "example.com/backup"]);
+        ending
+    }
+
+    /// `kubectl delete` marks pods, namespaces and objects with finalizers, which are removed later: `undo` found nothing to do.
+    #[test]
+    fn a_deletion_in_two_steps_is_undone_by_its_first_one() {
+        let mut live = object("u", "1", 1);
+        live["metadata"]["finalizers"] = json!(["example.com/backup"]);
+        let made = |plan: UndoPlan| {
+            let UndoStep::Create(object) = plan.step else { panic!("{plan:?}") };
+            *object
+        };
+        let expected = json!({"name": "web", "finalizers": ["example.com/backup"]});
+        let marked = planned(Some(live.clone()), Some(ending(&live)), None);
+        assert_eq!(made(marked)["metadata"], expected, "{live}");
+        let between = planned(Some(live.clone()), Some(ending(&live)), Some(ending(&live)));
+        assert!(matches!(between.step, UndoStep::Nothing(reason) if reason.contains("being deleted")));
+        let again = planned(Some(live.clone()), Some(ending(&live)), Some(object("v", "9", 1)));
+        assert!(
+            matches!(again.step, UndoStep::Nothing(reason) if reason.contains("there again")),
+            "{again:?}"
+        );
+        // The second step, if the state before the deletion is not retained.
+        assert_eq!(made(planned(Some(ending(&live)), None, None))["metadata"], expected);
+        // Together with earlier writes to the object.
+        let writes = [(Some(live.clone()), Some(ending(&live))), (Some(object("u", "1", 7)), Some(live))];
+        let all = plan_each(&writes, None, ConflictPolicy::Fail);
+        assert_eq!(made(all)["spec"]["replicas"], 7);
+        let created_and_deleted = [(Some(object("u", "1", 1)), Some(ending(&object("u", "1", 1))))];
+        let with_creation = [&created_and_deleted[..], &[(None, Some(object("u", "1", 1)))]].concat();
+        let plan = plan_each(&with_creation, None, ConflictPolicy::Fail);
+        assert_eq!(plan.operation(), UndoOperation::None, "{plan:?}");
+    }
+
+    #[test]
+    fn a_claim_is_created_without_the_volume_that_a_controller_bound_to_its_former_life() {
+        let claim = |annotations: Value| {
+            json!({"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "annotations": annotations,
+                "finalizers": ["kubernetes.io/pvc-protection"]}, "spec": {"volumeName": "pv-1", "x": 1}})
+        };
+        let made = |annotations: Value| {
+            let UndoStep::Create(made) = planned(Some(claim(annotations)), None, None).step else {
+                panic!("a claim")
+            };
+            (made["spec"].clone(), made["metadata"]["annotations"].clone())
+        };
+        let bound = json!({BOUND_BY_CONTROLLER: "yes", BIND_COMPLETED: "yes", "team": "a"});
+        assert_eq!(made(bound), (json!({"x": 1}), json!({"team": "a"})));
+        let chosen = json!({BIND_COMPLETED: "yes"});
+        assert_eq!(made(chosen), (json!({"volumeName": "pv-1", "x": 1}), json!({})), "its manifest names it");
     }
 
     #[test]
