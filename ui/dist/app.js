@@ -3088,23 +3088,59 @@ function Details({ one }) {
 }
 
 // src/search.ts
-var MEMBERS = ["kind", "ns", "name", "node", "image", "state"];
+var MEMBERS = ["kind", "ns", "name", "node", "image", "state", "phase", "by", "rev", "deleted"];
+var PHASES = { pending: ["pending", "progress"], running: ["ready", "unready"], succeeded: ["done"], failed: ["failed"] };
 function parseQuery(text2) {
-  const query = { words: [], members: [], labels: [] };
+  const query = { words: [], members: [], labels: [], notes: [] };
   for (const part of text2.toLowerCase().split(/\s+/).filter(Boolean)) {
     const colon = part.indexOf(":");
     const equals = part.indexOf("=");
-    if (colon > 0 && MEMBERS.includes(part.slice(0, colon))) query.members.push([part.slice(0, colon), part.slice(colon + 1)]);
-    else if (equals > 0) query.labels.push([part.slice(0, equals), part.slice(equals + 1)]);
-    else query.words.push(part);
+    if (colon > 0 && MEMBERS.includes(part.slice(0, colon))) {
+      const [member2, value] = [part.slice(0, colon), part.slice(colon + 1)];
+      query.members.push([member2, value]);
+      const expected = expectedBy(member2, value);
+      if (expected) query.notes.push(`${part}: ${member2} is ${expected}`);
+    } else if (equals > 0) query.labels.push([part.slice(0, equals), part.slice(equals + 1)]);
+    else {
+      query.words.push(part);
+      if (colon > 0) query.notes.push(`${part} is searched as a word: members are ${MEMBERS.join(", ")}`);
+    }
   }
   return query;
 }
+function expectedBy(member2, value) {
+  if (member2 === "rev") return revisionOf2(value) ? null : "a revision, such as 263";
+  if (member2 === "deleted") return value === "yes" || value === "no" ? null : "yes or no";
+  if (member2 === "phase") return value in PHASES ? null : `one of ${Object.keys(PHASES).join(", ")}`;
+  return value ? null : "not empty";
+}
+var revisionOf2 = (text2) => /^#?\d{1,15}$/.test(text2) ? Number(text2.replace("#", "")) : 0;
+var wantsDeleted = (query) => query.members.some(([member2, value]) => member2 === "deleted" && value === "yes");
+function factsOf(model2, row) {
+  const key = rowKey(row);
+  const writes = () => (model2.byKey.get(key) ?? []).map((index) => model2.writes[index]);
+  return {
+    writers: () => writes().flatMap((write2) => [write2.user.toLowerCase(), programOf(write2.agent).toLowerCase()]),
+    hasRevision: (revision2) => writes().some((write2) => write2.r === revision2),
+    isDeleted: () => !model2.rows.has(key)
+  };
+}
+function deletedRows(model2) {
+  const found = [];
+  for (const [key, indexes] of model2.byKey) {
+    if (model2.rows.has(key)) continue;
+    const last2 = indexes.filter((index) => index < model2.at).pop();
+    if (last2 === void 0) continue;
+    const row = model2.writes[last2].touches.filter((touch) => touch.key === key).pop()?.before;
+    if (row) found.push(row);
+  }
+  return found;
+}
 var isEmpty = (query) => !query.words.length && !query.members.length && !query.labels.length;
-function matches(row, query) {
+function matches(row, query, facts) {
   const has = (text2, part) => (text2 ?? "").toLowerCase().includes(part);
   for (const [member2, value] of query.members) {
-    const found = member2 === "kind" ? row.k === value || row.k.split(".")[0] === value || `${row.k.split(".")[0]}` === `${value}s` : member2 === "ns" ? (row.n ?? "") === value : member2 === "name" ? has(row.m, value) : member2 === "node" ? has(row.d, value) || row.k === "nodes" && has(row.m, value) : member2 === "image" ? (row.i ?? []).some((image) => has(image, value)) : (row.s ?? "") === value;
+    const found = member2 === "kind" ? row.k === value || row.k.split(".")[0] === value || `${row.k.split(".")[0]}` === `${value}s` : member2 === "ns" ? (row.n ?? "") === value : member2 === "name" ? has(row.m, value) : member2 === "node" ? has(row.d, value) || row.k === "nodes" && has(row.m, value) : member2 === "image" ? (row.i ?? []).some((image) => has(image, value)) : member2 === "phase" ? row.k === "pods" && (PHASES[value] ?? []).includes(row.s ?? "") : member2 === "by" ? value !== "" && facts.writers().some((writer) => has(writer, value)) : member2 === "rev" ? revisionOf2(value) > 0 && facts.hasRevision(revisionOf2(value)) : member2 === "deleted" ? value === "yes" ? facts.isDeleted() : value === "no" && !facts.isDeleted() : (row.s ?? "") === value;
     if (!found) return false;
   }
   for (const [label2, value] of query.labels) {
@@ -3122,11 +3158,11 @@ function List() {
   const rows2 = tree.value.rows;
   const query = parseQuery(search);
   const found = [];
-  for (const row of rows2.values()) {
+  for (const row of wantsDeleted(query) ? deletedRows(model) : rows2.values()) {
     if (subject && row.k !== subject) continue;
     if (!subject && row.k === "events" && !query.members.some(([member2]) => member2 === "kind")) continue;
     if (namespace && row.n !== namespace) continue;
-    if (isEmpty(query) || matches(row, query)) found.push(row);
+    if (isEmpty(query) || matches(row, query, factsOf(model, row))) found.push(row);
   }
   found.sort(byName);
   const [most, setMost] = d2(FIRST2);
@@ -3137,7 +3173,8 @@ function List() {
   const hasDetails = shown.some((row) => row.t || row.i || row.x);
   const hasReady = shown.some((row) => row.r);
   return /* @__PURE__ */ a4(Card, { id: "list", title, note: found.length > shown.length ? `the first ${shown.length} of ${found.length.toLocaleString("en")}` : String(found.length), children: [
-    !found.length && /* @__PURE__ */ a4(Empty, { children: search ? "Nothing matches at this revision. Words match names, kinds, labels and images; kind:pod, ns:, node:, image:, state: and app=web narrow it." : "There are none at this revision." }),
+    query.notes.map((note) => /* @__PURE__ */ a4("p", { class: "note", children: /* @__PURE__ */ a4("bdi", { children: note }) }, note)),
+    !found.length && /* @__PURE__ */ a4(Empty, { children: search ? "Nothing matches at this revision. Words match names, kinds, labels and images; kind:pod, ns:, node:, image:, state:, phase:, by:, rev:, deleted:yes and app=web narrow it." : "There are none at this revision." }),
     !!found.length && /* @__PURE__ */ a4("div", { class: "scroll", children: /* @__PURE__ */ a4("table", { children: [
       /* @__PURE__ */ a4("thead", { children: /* @__PURE__ */ a4("tr", { children: [
         /* @__PURE__ */ a4("th", { children: "Name" }),
@@ -4157,8 +4194,8 @@ function Timeline() {
   const query = parseQuery(search);
   void version.value;
   const all = w2(
-    () => lanes(model, grouping, (row) => (!namespace || row.n === namespace || row.k === "nodes") && (isEmpty(query) ? !isQuiet(row.k) && isOfInterest(row) : matches(row, query))),
-    [model.writes.length, grouping, namespace, search, model]
+    () => lanes(model, grouping, (row) => (!namespace || row.n === namespace || row.k === "nodes") && (isEmpty(query) ? !isQuiet(row.k) && isOfInterest(row) : matches(row, query, factsOf(model, row)))),
+    [model.writes.length, grouping, namespace, search, model, query.members.some(([member2]) => member2 === "deleted") && model.at]
   );
   const chosen = selected === null ? null : model.find(selected);
   return /* @__PURE__ */ a4("div", { class: chosen ? "timeline with-panel" : "timeline", children: [
@@ -4181,6 +4218,7 @@ function Timeline() {
           count(all.length, "object")
         ] }),
         children: [
+          query.notes.map((note) => /* @__PURE__ */ a4("p", { class: "note", children: /* @__PURE__ */ a4("bdi", { children: note }) }, note)),
           !all.length && /* @__PURE__ */ a4(Empty, { children: "Nothing was written in this window that these lanes show." }),
           !!all.length && !showsTables.value && /* @__PURE__ */ a4(Lanes, { all, selected }),
           !!all.length && showsTables.value && /* @__PURE__ */ a4(WriteTable, { all })

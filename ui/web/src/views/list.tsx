@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import { rowKey, type Row } from '../model.ts';
 import { kindName } from '../lanes.ts';
-import { isEmpty, matches, parseQuery } from '../search.ts';
+import { deletedRows, factsOf, isEmpty, matches, parseQuery, wantsDeleted } from '../search.ts';
 import * as store from '../store.ts';
 import { byName } from '../tree.ts';
 import { ageOf } from './overview.tsx';
@@ -18,11 +18,11 @@ export function List() {
   const rows = store.tree.value.rows;
   const query = parseQuery(search);
   const found: Row[] = [];
-  for (const row of rows.values()) {
+  for (const row of wantsDeleted(query) ? deletedRows(store.model) : rows.values()) {
     if (subject && row.k !== subject) continue;
     if (!subject && row.k === 'events' && !query.members.some(([member]) => member === 'kind')) continue;
     if (namespace && row.n !== namespace) continue;
-    if (isEmpty(query) || matches(row, query)) found.push(row);
+    if (isEmpty(query) || matches(row, query, factsOf(store.model, row))) found.push(row);
   }
   found.sort(byName);
   const [most, setMost] = useState(FIRST);
@@ -34,7 +34,12 @@ export function List() {
   const hasReady = shown.some((row) => row.r);
   return (
     <Card id="list" title={title} note={found.length > shown.length ? `the first ${shown.length} of ${found.length.toLocaleString('en')}` : String(found.length)}>
-      {!found.length && <Empty>{search ? 'Nothing matches at this revision. Words match names, kinds, labels and images; kind:pod, ns:, node:, image:, state: and app=web narrow it.' : 'There are none at this revision.'}</Empty>}
+      {query.notes.map((note) => (
+        <p class="note" key={note}>
+          <bdi>{note}</bdi>
+        </p>
+      ))}
+      {!found.length && <Empty>{search ? 'Nothing matches at this revision. Words match names, kinds, labels and images; kind:pod, ns:, node:, image:, state:, phase:, by:, rev:, deleted:yes and app=web narrow it.' : 'There are none at this revision.'}</Empty>}
       {!!found.length && (
         <div class="scroll">
           <table>

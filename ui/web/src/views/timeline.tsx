@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { arrows, isQuiet, kindName, lanes, type Grouping, type Lane } from '../lanes.ts';
 import { rowKey, type Row, type Write } from '../model.ts';
-import { isEmpty, matches, parseQuery } from '../search.ts';
+import { factsOf, isEmpty, matches, parseQuery } from '../search.ts';
 import * as store from '../store.ts';
 import { clock, count, second, STATES } from '../text.ts';
 import { MARKS, markPosition, marksNear, markTime, type Mark, type MarkKind } from '../marks.ts';
@@ -30,8 +30,8 @@ export function Timeline() {
   const query = parseQuery(search);
   void store.version.value;
   const all = useMemo(
-    () => lanes(store.model, grouping, (row: Row) => (!namespace || row.n === namespace || row.k === 'nodes') && (isEmpty(query) ? !isQuiet(row.k) && isOfInterest(row) : matches(row, query))),
-    [store.model.writes.length, grouping, namespace, search, store.model],
+    () => lanes(store.model, grouping, (row: Row) => (!namespace || row.n === namespace || row.k === 'nodes') && (isEmpty(query) ? !isQuiet(row.k) && isOfInterest(row) : matches(row, query, factsOf(store.model, row)))),
+    [store.model.writes.length, grouping, namespace, search, store.model, query.members.some(([member]) => member === 'deleted') && store.model.at],
   );
   const chosen = selected === null ? null : store.model.find(selected);
   return (
@@ -53,6 +53,11 @@ export function Timeline() {
           </span>
         }
       >
+        {query.notes.map((note) => (
+          <p class="note" key={note}>
+            <bdi>{note}</bdi>
+          </p>
+        ))}
         {!all.length && <Empty>Nothing was written in this window that these lanes show.</Empty>}
         {!!all.length && !store.showsTables.value && <Lanes all={all} selected={selected} />}
         {!!all.length && store.showsTables.value && <WriteTable all={all} />}
