@@ -45,7 +45,7 @@ pub use placement::{
     PlacementAnswer, PlacementError, PlacementMoment, PodName, PodState, explain_pending, explain_placement,
 };
 pub use report::{ReportError, ReportRequest, report};
-pub use retention::{History, Retention, keep_store};
+pub use retention::{History, Retention, SHORT_LIVED_HISTORY_BYTES, keep_store};
 pub use schedule::{PermutedService, Schedule};
 pub use scheduler_settings::{SchedulerSettings, SchedulerSettingsError};
 pub use storage::Storage;

@@ -1,11 +1,12 @@
-//! Automatic compaction: compacts history that is older than the [`Retention`] allows. The store does the compaction.
+//! Automatic compaction: compacts history that is older than the [`Retention`] allows. The store does the compaction. A bound in bytes is
+//! the store's own: [`kstore_store::Limits::history_bytes`].
 
 use crate::phase::Phase;
 use jiff::{SignedDuration, Timestamp};
 use kstore_apiserver::tags;
 use kstore_informer::metrics::Registry;
 use kstore_nondet::Clock;
-use kstore_store::{KeyRange, Range, Revision, Store};
+use kstore_store::{Revision, Store};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -15,10 +16,9 @@ use tracing::warn;
 /// ten times in its length.
 const SAMPLE: Duration = Duration::from_secs(30);
 
-/// Interval of looks at the size of a history that is bounded in bytes: a burst of writes may exceed the bound for that long.
-const SIZE_SAMPLE: Duration = Duration::from_secs(1);
-/// Parts of ten of the quota that history may fill, with the newest versions. The rest is for the writes of one interval.
-const QUOTA_TENTHS: u64 = 8;
+/// Bytes of history that a cluster keeps whose history has no bound in time, and which lives as long as a test or a command: enough for the
+/// beginning of a failed test, and little beside what the process takes.
+pub const SHORT_LIVED_HISTORY_BYTES: u64 = 128 << 20;
 
 /// History that automatic compaction keeps. The states before the newest revision always stay readable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,37 +37,22 @@ pub enum History {
 pub struct Retention {
     history: History,
     interval: Duration,
-    /// Most bytes of versions that are not the newest of their keys.
-    bytes: Option<u64>,
 }
 
 impl Retention {
     /// Compacts often enough that at most a tenth more than `history` is kept, or what half a minute adds.
     pub fn of(history: History) -> Self {
-        Self { history, interval: period(history), bytes: None }
+        Self { history, interval: period(history) }
     }
 
     /// Keeps revisions for this time, and compacts only as often: so up to twice as much is kept, at the lowest cost.
     pub fn coarse(kept: Duration) -> Self {
-        Self { history: History::For(kept), interval: kept, bytes: None }
-    }
-
-    /// Keeps at most this many bytes of history, besides the bound in time or revisions: whichever is reached first. Superseded versions
-    /// then also go before the store's quota would refuse writes. Tags do not keep them from that.
-    #[must_use]
-    pub fn within(self, bytes: u64) -> Self {
-        Self { bytes: Some(bytes), ..self }
+        Self { history: History::For(kept), interval: kept }
     }
 }
 
 /// Compacts a store until `core` ends, then closes it. A watch cache watches the store, and keeps it in memory, until the store is closed.
 pub fn keep_store(store: &Store, retention: Retention, clock: Clock, metrics: &Registry, core: &Phase) {
-    if let Some(bytes) = retention.bytes {
-        let store = store.clone();
-        core.supervise("history-size", metrics, move |tasks| {
-            bound_size(store.clone(), bytes, tasks.stop().clone())
-        });
-    }
     if retention.history != History::All {
         let store = store.clone();
         core.supervise("retention", metrics, move |tasks| {
@@ -103,55 +88,6 @@ async fn run(store: Store, retention: Retention, clock: Clock, stop: Cancellatio
             Err(error) => warn!(%error, %revision, "history could not be compacted"),
         }
     }
-}
-
-/// Compacts the store whenever its history has more than `bytes`, or too much for the quota, until `stop`.
-async fn bound_size(store: Store, bytes: u64, stop: CancellationToken) {
-    loop {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(SIZE_SAMPLE) => {}
-        }
-        let Some(revision) = excess(&store, bytes) else { continue };
-        // The size shows only what is removed from the disk.
-        let compacted = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            compacted = store.compact_physical(revision) => compacted,
-        };
-        if let Err(error) = compacted {
-            warn!(%error, %revision, "history could not be compacted to its size");
-        }
-    }
-}
-
-/// The revision up to which history has to go; `None` while it is small enough.
-fn excess(store: &Store, bytes: u64) -> Option<Revision> {
-    let status = store.status();
-    let quota = status.quota.map_or(u64::MAX, |quota| quota / 10 * QUOTA_TENTHS);
-    let live = status.size.live;
-    if live <= bytes.min(quota) {
-        return None;
-    }
-    // Newest versions are shared with the store: this copies references.
-    let newest = store.range(&Range::new(KeyRange::all())).ok()?;
-    let newest: u64 = newest.kvs.iter().map(|kv| kv.encoded().len() as u64).sum();
-    let allowed = bytes.min(quota.saturating_sub(newest));
-    let bounds = (status.compacted.max(Revision::FIRST), status.revision);
-    let revision = compacted_to(live.saturating_sub(newest), allowed, bounds)?;
-    Some(revision.min(before_newest(store))).filter(|revision| *revision > status.compacted)
-}
-
-/// The revision up to which a history of `bytes` goes, so that three quarters of the allowed bytes are left if all revisions between the
-/// oldest and the newest are equally large.
-fn compacted_to(bytes: u64, allowed: u64, (oldest, newest): (Revision, Revision)) -> Option<Revision> {
-    if bytes <= allowed {
-        return None;
-    }
-    let span = u128::from((newest.0 - oldest.0).unsigned_abs());
-    let kept = span * u128::from(allowed / 4 * 3) / u128::from(bytes);
-    Some(Revision(newest.0 - i64::try_from(kept).unwrap_or(i64::MAX)))
 }
 
 /// The newest revision to which automatic compaction may compact. The states before the newest revision stay
@@ -216,48 +152,6 @@ mod tests {
         assert_eq!(due(History::Revisions(10), &mut samples(), at(0)), Some(Revision(20)));
         assert_eq!(due(History::Revisions(100), &mut samples(), at(0)), None);
         assert_eq!(due(History::All, &mut samples(), at(9999)), None);
-    }
-
-    #[test]
-    fn a_history_that_is_too_large_loses_its_oldest_part() {
-        let bounds = (Revision(1_000), Revision(2_000));
-        assert_eq!(compacted_to(400, 400, bounds), None);
-        assert_eq!(compacted_to(800, 400, bounds), Some(Revision(1_625)));
-        assert_eq!(compacted_to(800, 0, bounds), Some(Revision(2_000)));
-        assert_eq!(compacted_to(1, 0, (Revision(5), Revision(5))), Some(Revision(5)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_bounded_history_makes_no_write_fail_at_the_quota() {
-        const QUOTA: u64 = 1 << 20;
-        let nondet = kstore_nondet::Nondet::simulated(1);
-        let write = async |bytes: Option<u64>| {
-            let mut config = kstore_store::Config::memory();
-            config.limits.quota_bytes = Some(QUOTA);
-            let (store, stop) =
-                (Store::open(config, nondet.clone()).await.unwrap(), CancellationToken::new());
-            let task = bytes.map(|bytes| tokio::spawn(bound_size(store.clone(), bytes, stop.clone())));
-            let mut largest = 0;
-            for at in 0..400 {
-                let written = store.put(format!("key-{}", at % 5), vec![b'x'; 10_000]).await;
-                largest = largest.max(store.size().live);
-                if written.is_err() {
-                    return Err(at);
-                }
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-            stop.cancel();
-            if let Some(task) = task {
-                task.await.unwrap();
-            }
-            Ok((store.revision(), largest))
-        };
-        assert!(write(None).await.is_err_and(|at| at < 110), "the quota is reached without a bound");
-        let (revision, largest) = write(Some(200_000)).await.unwrap();
-        assert_eq!(revision, Revision(401));
-        assert!(largest < 400_000, "{largest}: the newest versions, the bound, and the writes of a second");
-        let (_, largest) = write(Some(u64::MAX)).await.unwrap();
-        assert!(largest < QUOTA && largest > QUOTA / 2, "{largest}: history goes before the quota");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! [`Storage`]: where the objects of a control plane are stored.
 
 use crate::phase::Phase;
+use crate::retention::SHORT_LIVED_HISTORY_BYTES;
 use kstore_nondet::{Nondet, Rng};
 use kstore_storage::storage::embedded::Embedded;
 use kstore_storage::storage::etcd::{Config as EtcdConfig, ConfigError, Dial, Etcd};
@@ -9,7 +10,8 @@ use kstore_store::{Config, NoSpaceReason, OpenError, Store};
 use std::fmt;
 use std::sync::Arc;
 
-/// Where the objects of a control plane are stored. The default is a new store in memory.
+/// Where the objects of a control plane are stored. The default is a new store in memory, whose history has at most
+/// [`SHORT_LIVED_HISTORY_BYTES`].
 #[derive(Clone)]
 pub enum Storage {
     /// A store of this process, which the control plane opens: in memory or on disk. Its core phase closes the store.
@@ -22,7 +24,9 @@ pub enum Storage {
 
 impl Default for Storage {
     fn default() -> Self {
-        Self::Embedded(Box::new(Config::memory()))
+        let mut config = Config::memory();
+        config.limits.history_bytes = Some(SHORT_LIVED_HISTORY_BYTES);
+        Self::Embedded(Box::new(config))
     }
 }
 

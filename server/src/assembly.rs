@@ -112,7 +112,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
     let cluster = ClusterConfig {
         storage,
         explains_no_space: no_space::explain,
-        retention: retention(flags.history, flags.history_bytes),
+        retention: retention(flags.history),
         components: components(loops, controllers, flags.access.apis.scheduler)?,
         host: (!flags.is_read_only).then(hostname),
         // Several processes may share an external etcd, and each may run these components.
@@ -213,11 +213,17 @@ async fn own_storage(
     nondet: &Nondet,
 ) -> anyhow::Result<(kstore_cluster::Storage, bool)> {
     let mut config = store_config(&flags.storage, flags.quota, dir);
+    // What cannot change loses nothing of what it has.
+    config.limits.history_bytes = match flags.is_read_only {
+        true => flags.history_bytes,
+        false => history_limit(flags.quota, flags.history_bytes),
+    };
     if flags.is_replay {
         // Recorded revisions were written already, however large they are.
         config.limits.txn_ops = usize::MAX;
         config.limits.request_bytes = config.limits.queue_bytes / 2;
         config.limits.quota_bytes = None;
+        config.limits.history_bytes = None;
     }
     let store = open_store(config, flags.storage.salvages(), nondet).await?;
     let taken = match dir {
@@ -289,13 +295,15 @@ pub(crate) async fn store_only(
     nondet: &Nondet,
     phases: &Phases,
 ) -> anyhow::Result<()> {
-    let config = store_config(&flags.storage, flags.quota, data_path);
+    let mut config = store_config(&flags.storage, flags.quota, data_path);
+    // An etcd has no such bound: history counts against its quota.
+    config.limits.history_bytes = flags.history_bytes;
     let store = open_store(config, flags.storage.salvages(), nondet).await?;
     let metrics = Registry::new();
     let shown = metrics.clone();
     listener.options.extra_metrics = ExtraMetrics::new(move |page| shown.render(page));
     open_etcd(&phases.listeners, &store, listener, &metrics);
-    let retention = retention(flags.history, flags.history_bytes);
+    let retention = retention(flags.history);
     kstore_cluster::keep_store(&store, retention, nondet.clock, &metrics, &phases.core);
     Ok(())
 }
@@ -347,17 +355,22 @@ fn open_etcd(listeners: &Phase, store: &Store, bound: BoundEtcdListener, metrics
     });
 }
 
-/// The history that the store keeps: as long as `history`, and at most so many bytes.
-pub(crate) fn retention(history: args::History, bytes: Option<u64>) -> Retention {
-    let retention = Retention::of(match history {
+/// The history that automatic compaction keeps. Its bound in bytes is [`history_limit`].
+pub(crate) fn retention(history: args::History) -> Retention {
+    Retention::of(match history {
         args::History::For(kept) => History::For(kept),
         args::History::Revisions(kept) => History::Revisions(kept),
         args::History::All => History::All,
-    });
-    match bytes {
-        Some(bytes) => retention.within(bytes),
-        None => retention,
-    }
+    })
+}
+
+/// The most bytes of a cluster's history: those of `--history`, else half of the quota. `None` without both.
+pub(crate) fn history_limit(quota: Quota, bytes: Option<u64>) -> Option<u64> {
+    bytes.or_else(|| {
+        let mut config = kstore_store::Config::memory();
+        limit_bytes(&mut config, quota);
+        config.limits.quota_bytes.map(|quota| (quota / 2).max(1))
+    })
 }
 
 /// The components that run beside the API server. The scheduler has the feature gates `gates`.
@@ -525,10 +538,11 @@ fn store_config(storage: &Storage, quota: Quota, data_dir: Option<&Path>) -> kst
     config
 }
 
-/// The configuration of a store in memory.
-pub(crate) fn store_in_memory(quota: Quota) -> kstore_store::Config {
+/// The configuration of a cluster's store in memory.
+pub(crate) fn store_in_memory(quota: Quota, history_bytes: Option<u64>) -> kstore_store::Config {
     let mut config = kstore_store::Config::memory();
     limit_bytes(&mut config, quota);
+    config.limits.history_bytes = history_limit(quota, history_bytes);
     config
 }
 

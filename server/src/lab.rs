@@ -211,9 +211,12 @@ impl FlagTemplate {
             ..assembly::controllers(&loops, ca_pem, Some(signing(start)?), signer)
         };
         let cluster = ClusterConfig {
-            storage: kstore_cluster::Storage::Embedded(Box::new(assembly::store_in_memory(api.quota))),
+            storage: kstore_cluster::Storage::Embedded(Box::new(assembly::store_in_memory(
+                api.quota,
+                api.history_bytes,
+            ))),
             explains_no_space: no_space::explain,
-            retention: assembly::retention(api.history, api.history_bytes),
+            retention: assembly::retention(api.history),
             components: assembly::components(&loops, controllers, api.access.apis.scheduler)?,
             elects_leaders: loops.leader_elect.unwrap_or(false),
             metrics,

@@ -10,6 +10,7 @@ pub(crate) fn explain(reason: &NoSpaceReason) -> String {
         NoSpaceReason::LowDisk { dir, .. } => {
             format!("{reason} (if not, stop the server and run {})", offline(dir))
         }
+        NoSpaceReason::Quota { .. } => format!("{reason}, as they do with a larger `--quota-bytes`"),
         NoSpaceReason::Raised { dir: Some(dir), .. } => format!(
             "{reason} with `etcdctl alarm disarm` or, while the server is stopped, with {}",
             offline(dir)
@@ -37,6 +38,10 @@ mod tests {
              `etcdctl alarm disarm` or, while the server is stopped, with {offline}"
         );
         assert_eq!(explain(&raised), expected);
+        let full = NoSpaceReason::Quota { used: 5 << 20, quota: 4 << 20 };
+        let expected = "the write does not fit: the data have 5 MiB, history not counted, and the quota is 4 MiB; delete something, \
+                        and writes go on by themselves, as they do with a larger `--quota-bytes`";
+        assert_eq!(explain(&full), expected);
         let in_memory = NoSpaceReason::Raised { dir: None, used: 5, quota: None };
         assert!(explain(&in_memory).ends_with("then disarm it with `etcdctl alarm disarm`"));
     }

@@ -22,7 +22,7 @@ pub struct Builder {
     pub(crate) seed: Option<u64>,
     /// Whether the seed also permutes the order of ready tasks.
     pub(crate) is_permuted: bool,
-    /// How long history is kept; `None`: for ever.
+    /// How long history is kept; `None`: as long as it has no more than [`kstore_cluster::SHORT_LIVED_HISTORY_BYTES`].
     pub(crate) history: Option<Duration>,
     pub(crate) manifests: Vec<String>,
     pub(crate) faults: Option<Faults>,
@@ -128,8 +128,8 @@ impl Builder {
         self
     }
 
-    /// Compacts history that is older than `kept`, as `kstore-server` does; at most twice as much is kept. By default all history is kept,
-    /// so that the memory of a cluster grows with every write, also of heartbeats.
+    /// Compacts history that is older than `kept`, as `kstore-server` does; at most twice as much is kept. By default 128 MiB of
+    /// history are kept, so that the memory of a cluster grows with its first writes, also of heartbeats.
     #[must_use]
     pub fn history(mut self, kept: Duration) -> Self {
         self.history = Some(kept);

@@ -71,6 +71,8 @@ mod page;
 mod pod_webhooks;
 /// Every component in its own process.
 mod processes;
+/// What the quota refuses.
+mod quota;
 /// Recordings of a server: `kstore-server record`.
 mod record;
 /// Report files: when they are saved.

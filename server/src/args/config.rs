@@ -254,7 +254,7 @@ pub struct StoreAlone {
     pub quota: Quota,
     /// History that automatic compaction keeps.
     pub history: History,
-    /// Most bytes of it.
+    /// Most bytes of it, which then do not count against the quota; `None`: they count, as in etcd.
     pub history_bytes: Option<u64>,
 }
 

@@ -45,7 +45,8 @@ impl FromStr for History {
 pub(crate) struct HistoryBounds {
     /// Bound in time or revisions.
     pub(crate) kept: History,
-    /// Most bytes of versions that are not the newest of their keys; `None`: no bound but the quota, at which writes are refused.
+    /// Most bytes of versions that are not the newest of their keys; `None`: half of the quota, and with the store alone no bound but the
+    /// quota.
     pub(crate) bytes: Option<u64>,
 }
 

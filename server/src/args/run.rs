@@ -4,9 +4,11 @@ use super::flag::{Choice, Flag, add, chosen, parsed, put, repeated, required, wo
 use super::options::ProcessRole;
 use super::table::SERVING;
 use super::{
-    Api, ApiHere, CLUSTER, Config, LoopsConfig, ReportFile, ServerOptions, UsageError, parser, table, time,
+    Api, ApiHere, CLUSTER, Config, History, LoopsConfig, ReportFile, ServerOptions, UsageError, parser,
+    table, time,
 };
 use clap::{Arg, ArgMatches};
+use kstore_cluster::SHORT_LIVED_HISTORY_BYTES;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fmt;
@@ -288,7 +290,12 @@ impl RunArgs {
         if paths.filter(|path| **path == ManifestPath::Stdin).count() > 1 {
             return Err(UsageError::StdinTwice);
         }
+        let is_history_given = self.server.history.is_some();
         let mut api = self.server.into_here(&loops)?;
+        if !is_history_given && api.lab.is_none() {
+            // A command that fails still has its beginning.
+            (api.history, api.history_bytes) = (History::All, Some(SHORT_LIVED_HISTORY_BYTES));
+        }
         if let Some(lab) = &mut api.lab {
             // Whoever starts `run` starts programs anyway.
             lab.programs = true;
@@ -350,6 +357,16 @@ mod tests {
         assert!(parse("--report a.html --lab -- true").unwrap().1.report.is_some());
         assert!(parse("--ui --lab -- true").unwrap_err().contains("one cluster in real time"));
         assert!(parse("--nodes 1").unwrap().2.is_empty(), "the shell takes its place");
+        let five = History::For(Duration::from_secs(300));
+        for (flags, expected) in [
+            ("-- true", (History::All, Some(128 << 20))),
+            ("--history 5m -- true", (five, None)),
+            ("--history all,1MiB -- true", (History::All, Some(1 << 20))),
+        ] {
+            let (config, ..) = parse(flags).unwrap();
+            let api = config.api.here().unwrap();
+            assert_eq!((api.history, api.history_bytes), expected, "{flags}");
+        }
         let (config, setup, _) = parse("--from prepared --etcd-listen 127.0.0.1:0 -- true").unwrap();
         assert_eq!(setup.from, Some("prepared".into()));
         assert!(config.api.here().unwrap().etcd.is_some());

@@ -125,7 +125,7 @@ const STORE: &[Flag] = &[
         "quota-bytes",
         "N",
         |o, text| put(&mut o.quota_bytes, number::bytes(text).map(Some)),
-        "Refuse writes above N bytes of data, such as 2GiB; negative disables [default: 2GiB]",
+        "Refuse writes above N bytes of objects, history not counted, such as 2GiB; negative disables [default: 2GiB]",
     )
     .part(Part::Store)
     .server_only()
@@ -148,7 +148,7 @@ const STORE: &[Flag] = &[
         "history",
         "KEEP",
         |o, text| put(&mut o.history, parsed(text).map(Some)),
-        "History that automatic compaction keeps: a time (5m, 2h), a number of revisions (10000revs), or all; and after a comma a number of bytes, such as 7d,20GiB, at which the oldest history goes [default: 5m; all with the store alone]",
+        "History that automatic compaction keeps: a time (5m, 2h), a number of revisions (10000revs), or all; and after a comma a number of bytes, such as 7d,20GiB, at which the oldest history goes [default: 5m; all,128MiB with `run`; all with the store alone; bytes: half of --quota-bytes]",
     )
     .part(Part::StoreTuning),
     Flag::server(

@@ -10,7 +10,7 @@ use crate::{Alarm, Revision};
 use std::collections::VecDeque;
 
 /// Records that one step removes from the engine: a few hundred microseconds of work.
-const RECORDS: usize = 1_000;
+pub(super) const RECORDS: usize = 1_000;
 /// Index leaves that one step visits. The step takes the index's lock once per leaf.
 const LEAVES: usize = 64;
 

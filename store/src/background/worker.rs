@@ -2,7 +2,7 @@
 //! checkpoints. A checkpoint makes the engine's state durable, so that old log segments can be deleted. A thread drives
 //! the worker; tests drive it step by step.
 
-use crate::background::compact::Sweeper;
+use crate::background::compact::{RECORDS, Sweeper};
 use crate::background::pace;
 use crate::codec::manifest::Manifest;
 use crate::disk::Disk;
@@ -29,6 +29,8 @@ pub(crate) struct BackgroundWorker {
     /// The state after the newest commit that the engine has stored, which the next manifest will have.
     stored: DurableState,
     sweeper: Sweeper,
+    /// Changes that the engine stored since the last step of the sweep.
+    absorbed: usize,
     /// Consecutive attempts to free space by dropping old states. Absorbing a commit resets it.
     reclaim_attempts: u8,
     /// The engine keeps nothing over a restart, so no log segment may be deleted.
@@ -80,6 +82,7 @@ impl BackgroundWorker {
         let WorkerEnv { disk, dir, segments, engine } = env;
         let volatile = engine == EngineKind::Memory;
         core.background_waiters.record_sweep(Revision(manifest.swept));
+        core.set_swept(Revision(manifest.swept));
         // A crash may have interrupted the physical part of the last compaction.
         let mut sweeper = Sweeper::new(Revision(manifest.swept));
         sweeper.want(stored.compacted);
@@ -100,6 +103,7 @@ impl BackgroundWorker {
             volatile,
             log_bytes,
             untrusted: false,
+            absorbed: 0,
             reclaim_attempts: 0,
             backlog,
         }
@@ -120,6 +124,7 @@ impl BackgroundWorker {
             let rest = self.core.limits.pack_rest;
             self.next_pack.get_or_insert_with(|| Instant::now() + rest);
         }
+        self.absorbed += commits.iter().map(|commit| commit.events.len()).sum::<usize>();
         let taken = commits.iter().map(|commit| self.record(commit)).sum();
         self.core.update_usage(taken);
         self.log_bytes += taken as u64;
@@ -345,12 +350,21 @@ impl BackgroundWorker {
         self.seal()
     }
 
-    /// Does one step of physical compaction.
+    /// Does a bounded part of physical compaction: at least as many records as the engine has stored since the last part, so that the
+    /// removal keeps up with the writers.
     fn sweep(&mut self) -> Result<bool, EngineError> {
-        let more = self.sweeper.step(&self.core)?;
+        let steps = 1 + std::mem::take(&mut self.absorbed) / RECORDS;
+        let mut more = true;
+        for _ in 0..steps {
+            more = self.sweeper.step(&self.core)?;
+            if !more {
+                break;
+            }
+        }
         if more {
             self.core.update_usage(0);
         } else {
+            self.core.set_swept(self.sweeper.done());
             self.core.pins.remove_delayed()?;
         }
         Ok(more)

@@ -61,6 +61,8 @@ pub(crate) struct Core {
     revision: AtomicI64,
     /// The newest revision up to which the engine has everything.
     stored: AtomicI64,
+    /// The revision up to which the superseded records are removed from the engine, or wait for pins.
+    swept: AtomicI64,
     state: AtomicU8,
     /// Damage was found that cannot be confined to single records, and no alarm is raised yet.
     damaged: AtomicBool,
@@ -105,6 +107,7 @@ impl Core {
             visible: RwLock::new(visible),
             revision: AtomicI64::new(revision.0),
             stored: AtomicI64::new(revision.0),
+            swept: AtomicI64::new(Revision::NEVER_COMPACTED.0),
             state: AtomicU8::new(SERVING),
             damaged: AtomicBool::new(false),
             delivering: Mutex::default(),
@@ -138,6 +141,10 @@ impl Core {
     pub(crate) fn no_space_reason(&self, alarms: Alarms) -> Option<NoSpaceReason> {
         if !alarms.contains(Alarm::NoSpace) {
             return None;
+        }
+        if alarms.is_at_quota() && !alarms.is_kept(Alarm::NoSpace) && !alarms.is_disk_low() {
+            let quota = self.limits.quota_bytes.filter(|_| self.limits.history_bytes.is_some())?;
+            return Some(NoSpaceReason::Quota { used: self.usage.current(), quota });
         }
         let (used, quota) = (self.usage.used(), self.limits.quota_bytes);
         let raised = |dir| NoSpaceReason::Raised { dir, used, quota };
@@ -177,6 +184,29 @@ impl Core {
 
     pub(crate) fn engine_revision(&self) -> Revision {
         Revision(self.stored.load(Ordering::Acquire))
+    }
+
+    /// The revision up to which the superseded records are removed from the engine, or wait for pins.
+    pub(crate) fn swept(&self) -> Revision {
+        Revision(self.swept.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_swept(&self, revision: Revision) {
+        self.swept.store(revision.0, Ordering::Release);
+    }
+
+    /// Whether the history has more bytes than its bound.
+    pub(crate) fn has_excess_history(&self) -> bool {
+        self.limits.history_bytes.is_some_and(|bound| self.usage.history() > bound)
+    }
+
+    /// Counts the bytes of the versions that exist, after the index was built.
+    pub(crate) fn count_current(&self) {
+        let visible = self.visible.read();
+        let everything = KeyRange::all();
+        let live = visible.index.range(&everything).filter_map(|entry| entry.newest().live());
+        let bytes = live.map(|kv| kv.current_bytes()).sum();
+        self.usage.set_current(bytes);
     }
 
     /// Locks the published state for reading. Callers hold the lock for a few lines, never while waiting.

@@ -4,7 +4,7 @@
 //!
 //! - Watches: `hub` delivers events to each `registration`; `watcher_index` and `intervals` find the interested ones.
 //! - Leases: `lease_clock` has their deadlines.
-//! - Space: `quota` accounts for stored bytes.
+//! - Space: `quota` accounts for stored bytes, `superseded` for those of each part of the history.
 //! - History: `pins` delays the removal of records while a long read runs, `recall` finds copies of damaged ones.
 //! - `waiters`: the callers that wait for the background worker.
 //!
@@ -20,5 +20,6 @@ pub(crate) mod pins;
 pub(crate) mod quota;
 pub(crate) mod recall;
 pub(crate) mod registration;
+pub(crate) mod superseded;
 pub(crate) mod waiters;
 mod watcher_index;

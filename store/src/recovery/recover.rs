@@ -434,6 +434,7 @@ impl RecoverySource<'_> {
         self.not_ahead(&core, &replayed)?;
         core.deliver();
         core.update_usage(0);
+        core.count_current();
         // After a fallback to an older state, the log that it needs stays until the next checkpoint.
         let manifest = Manifest { generation: newest.generation, ..base.clone() };
         let backlog = (feeding == ReplayTarget::Later).then_some(backlog);

@@ -170,15 +170,23 @@ impl Driver {
 
 impl Memory {
     async fn submit(&self, core: &Core, request: &Request) -> Result<Response, Stopped> {
-        let answer = {
+        let (answer, compacted) = {
             let mut writer = self.writer.lock();
             let _ending = PanicGuard(core);
+            let before = writer.compacted();
             let answer = writer.execute(request);
             writer.commit_in_memory()?;
-            answer
+            let after = writer.compacted();
+            (answer, (after > before).then_some(after))
         };
-        if let (Request::Compact(revision), Response::Compact(Ok(()))) = (request, &answer) {
-            self.sweep(core, *revision).await?;
+        match compacted {
+            // Requested, or made to bound the history.
+            Some(revision) => self.sweep(core, revision).await?,
+            // The caller that compacted may have been cancelled, or cannot keep up with the writers.
+            None if core.has_excess_history() => {
+                self.sweep_step(core)?;
+            }
+            None => {}
         }
         Ok(answer)
     }
@@ -201,6 +209,7 @@ impl Memory {
         })?;
         core.update_usage(0);
         if !more {
+            core.set_swept(sweeper.done());
             core.background_waiters.record_sweep(sweeper.done());
         }
         Ok(more)

@@ -2,13 +2,14 @@
 //! logged and published. `writer_thread` runs it; in memory the caller runs it. It neither blocks nor reads a
 //! clock.
 
-use crate::mvcc::staged::Overlay;
+use crate::mvcc::staged::{Overlay, StagedView};
 use crate::published::core::Core;
 use crate::published::lease_clock::duration;
-use crate::published::quota::{self, LEASE_COST};
+use crate::published::quota::{self, Growth, LEASE_COST};
+use crate::published::superseded::SupersededBytes;
 use crate::runtime::group::Group;
 use crate::runtime::request::{Request, Response};
-use crate::txn::execute::Execution;
+use crate::txn::execute::{Execution, SizeChange};
 use crate::txn::lease_table::LeaseTable;
 use crate::types::alarm::{Alarm, AlarmChange, Alarms};
 use crate::types::commit::{Commit, LeaseChange};
@@ -36,6 +37,8 @@ pub(crate) struct Writer {
     staged: Vec<Arc<Commit>>,
     /// Expiry of each lease that the staged commits grant, in order.
     deadlines: Vec<Instant>,
+    /// Which part of the history has how many bytes.
+    superseded: SupersededBytes,
 }
 
 impl Writer {
@@ -43,7 +46,11 @@ impl Writer {
     /// `leases`.
     pub(crate) fn new(core: Arc<Core>, rng: Rng, leases: LeaseTable) -> Self {
         let DurableState { seq, revision, compacted, alarms, leases: _ } = core.visible().state;
+        let bound = core.limits.history_bytes.unwrap_or(u64::MAX);
+        let retained = (compacted.max(Revision::FIRST), revision);
+        let superseded = SupersededBytes::new(bound, retained, core.usage.history());
         Self {
+            superseded,
             core,
             rng,
             overlay: Overlay::default(),
@@ -60,6 +67,11 @@ impl Writer {
     /// The leases in staged state.
     pub(crate) fn leases(&self) -> &LeaseTable {
         &self.leases
+    }
+
+    /// The revision up to which staged state is compacted.
+    pub(crate) fn compacted(&self) -> Revision {
+        self.compacted
     }
 
     /// Evaluates a request and stages its effects. The answer may be sent only after everything staged so far is
@@ -124,9 +136,15 @@ impl Writer {
             deletes_max: core.limits.commit_bytes,
             reads_max: core.limits.read_bytes,
             events: Vec::new(),
+            sizes: SizeChange::default(),
         };
         let result = run(&mut execution);
-        (result, execution.events)
+        let (events, SizeChange { added, removed, superseded }) = (execution.events, execution.sizes);
+        self.core.usage.change_current(added, removed);
+        if superseded > 0 {
+            self.superseded.add(self.revision.next(), superseded);
+        }
+        (result, events)
     }
 
     fn stage(&mut self, events: Vec<Arc<Event>>, change: Commit) {
@@ -163,20 +181,81 @@ impl Writer {
 
     /// Whether a request that may write `cost` bytes fits the quota and the disk. The first request that does not fit
     /// raises the alarm. The first request after free space is sufficient again ends an alarm that low space raised.
-    fn afford(&mut self, cost: u64) -> bool {
+    /// `growth` is asked only near the quota of a store whose history has a bound of its own.
+    fn afford(&mut self, cost: u64, growth: impl FnOnce(&Self) -> Growth) -> bool {
         if cost == 0 {
             return true;
         }
-        let reaches = |quota| self.core.usage.used().saturating_add(cost) >= quota;
-        if !self.alarms.is_kept(Alarm::NoSpace) {
-            if self.core.limits.quota_bytes.is_some_and(reaches) {
-                self.change_alarms(AlarmChange::Raise(Alarm::NoSpace));
-            } else {
-                let low = if self.core.is_low() { AlarmChange::LowDisk } else { AlarmChange::DiskRecovered };
-                self.change_alarms(low);
-            }
+        self.bound_history();
+        if self.alarms.is_kept(Alarm::NoSpace) {
+            return false;
         }
-        !self.alarms.contains(Alarm::NoSpace)
+        if !self.fits_quota(cost, growth) {
+            let change = match self.core.limits.history_bytes {
+                None => AlarmChange::Raise(Alarm::NoSpace),
+                Some(_) => AlarmChange::QuotaReached,
+            };
+            self.change_alarms(change);
+            return false;
+        }
+        let low = if self.core.is_low() { AlarmChange::LowDisk } else { AlarmChange::DiskRecovered };
+        self.change_alarms(low);
+        // The alarm of a quota without history refuses only what does not fit.
+        !self.alarms.is_disk_low()
+    }
+
+    fn fits_quota(&self, cost: u64, growth: impl FnOnce(&Self) -> Growth) -> bool {
+        let Some(quota) = self.core.limits.quota_bytes else { return true };
+        let usage = &self.core.usage;
+        if self.core.limits.history_bytes.is_none() {
+            return usage.used().saturating_add(cost) < quota;
+        }
+        let current = usage.current();
+        current.saturating_add(cost) < quota || growth(self).fits(current, quota)
+    }
+
+    /// The most that a transaction may add to the current versions.
+    fn growth(&self, txn: &Txn) -> Growth {
+        let visible = self.core.visible();
+        let staged = StagedView { index: &visible.index, overlay: &self.overlay };
+        Growth::of(txn, &|key| staged.live(key).map(|kv| kv.current_bytes()))
+    }
+
+    /// Compacts the oldest part of a history above its bound, unless the removal of the last part is not over. The cost does not depend on
+    /// the number of keys; the background worker removes the versions.
+    fn bound_history(&mut self) {
+        let Some(bound) = self.core.limits.history_bytes.filter(|_| self.core.has_excess_history()) else {
+            return;
+        };
+        if !self.superseded.is_due(bound)
+            || self.core.swept() < self.compacted
+            || !self.core.pins.has_none_delayed()
+            || self.is_corrupt()
+        {
+            return;
+        }
+        // Compressed versions take fewer bytes than they were counted with: the part to keep is a part of both.
+        let (counted, held) = (u128::from(self.superseded.bytes()), u128::from(self.core.usage.history()));
+        let keep = counted * u128::from(bound / 4 * 3) / held.max(1);
+        let to = self.superseded.bound_to(u64::try_from(keep).unwrap_or(u64::MAX));
+        // A client that resumes inside the newest revision needs the state before it.
+        let newest = Revision(self.revision.0 - 1);
+        let to = to.unwrap_or(newest).min(newest);
+        if to > self.compacted {
+            tracing::info!(bytes = self.core.usage.history(), bound, "history is larger than its bound");
+            // A revision between the compacted and the current one is not refused.
+            let _ = self.compact(to);
+        }
+    }
+
+    /// Ends the alarm of a quota when enough is deleted.
+    fn free_quota(&mut self) {
+        let quota = self.core.limits.quota_bytes.filter(|_| self.core.limits.history_bytes.is_some());
+        if self.alarms.is_at_quota()
+            && quota.is_none_or(|quota| quota::has_room(self.core.usage.current(), quota))
+        {
+            self.change_alarms(AlarmChange::QuotaFree);
+        }
     }
 
     fn is_corrupt(&self) -> bool {
@@ -187,7 +266,7 @@ impl Writer {
         if self.is_corrupt() && !txn.is_read_only() {
             return Err(TxnError::Corrupt);
         }
-        if !self.afford(quota::cost(txn)) {
+        if !self.afford(quota::cost(txn), |writer| writer.growth(txn)) {
             return Err(TxnError::NoSpace);
         }
         let (result, events) = self.evaluate(txn.note.clone(), |execution| execution.txn(txn));
@@ -201,6 +280,7 @@ impl Writer {
             metrics.deletes.add(deletes);
             metrics.puts.add(events.len() as u64 - deletes);
             self.stage(events, Commit { note: txn.note.clone(), ..Commit::default() });
+            self.free_quota();
         }
         result
     }
@@ -225,7 +305,7 @@ impl Writer {
         if self.is_corrupt() {
             return Err(LeaseError::Corrupt);
         }
-        if !self.afford(LEASE_COST) {
+        if !self.afford(LEASE_COST, |_| Growth::of_lease()) {
             return Err(LeaseError::NoSpace);
         }
         if self.leases.contains(id) {
@@ -267,11 +347,13 @@ impl Writer {
         let ((), events) = self.evaluate(None, |execution| execution.delete_keys(keys));
         if !all {
             self.stage(events, Commit::default());
+            self.free_quota();
             return Ok(RevokeOutcome::InPart);
         }
         self.core.metrics.leases_revoked.add(1);
         self.leases.remove(id);
         self.stage(events, Commit { leases: vec![LeaseChange::Gone(id)], ..Commit::default() });
+        self.free_quota();
         Ok(RevokeOutcome::Whole(self.revision))
     }
 
@@ -321,6 +403,7 @@ impl Writer {
             return Err(CompactError::Future { requested, current });
         }
         self.compacted = requested;
+        self.superseded.compact(requested);
         tracing::info!(revision = %requested, %current, "history compacted");
         self.stage(Vec::new(), Commit { compacted: Some(requested), ..Commit::default() });
         Ok(())

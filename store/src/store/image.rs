@@ -15,7 +15,7 @@ use crate::runtime::writer::Writer;
 use crate::txn::lease_table::LeaseTable;
 use crate::types::error::Stopped;
 use crate::types::state::DurableState;
-use crate::{LeaseId, Limits, Revision, SnapshotError, SnapshotInfo, snapshot};
+use crate::{KeyRange, LeaseId, Limits, Revision, SnapshotError, SnapshotInfo, snapshot};
 use kstore_nondet::{Clock, Nondet, Rng};
 use std::io::{Seek, Write};
 use std::sync::Arc;
@@ -38,6 +38,8 @@ struct ImageContents {
     /// Remaining time of each lease.
     left: Vec<(LeaseId, Duration)>,
     limits: Limits,
+    /// Bytes of the versions that exist.
+    current: u64,
 }
 
 impl std::fmt::Debug for StoreImage {
@@ -135,7 +137,10 @@ impl StoreImage {
         let ImageParts { state, index, engine, leases } = parts;
         let left = state.leases.iter().map(|(id, ttl)| (*id, duration(*ttl))).collect();
         let swept = Revision::NEVER_COMPACTED;
-        Self(Arc::new(ImageContents { state, index, engine, swept, leases, left, limits }))
+        let everything = KeyRange::all();
+        let live = index.range(&everything).filter_map(|entry| Some(entry.newest().live()?.current_bytes()));
+        let current = live.sum();
+        Self(Arc::new(ImageContents { state, index, engine, swept, leases, left, limits, current }))
     }
 
     fn copy(&self) -> ImageContents {
@@ -148,6 +153,7 @@ impl StoreImage {
             leases: contents.leases.clone(),
             left: contents.left.clone(),
             limits: contents.limits.clone(),
+            current: contents.current,
         }
     }
 
@@ -187,6 +193,7 @@ impl StoreImage {
             leases,
             left,
             limits: core.limits.clone(),
+            current: core.usage.current(),
         })))
     }
 
@@ -208,6 +215,8 @@ impl StoreImage {
             core.leases.begin(*id, ttl, now + *left);
         }
         core.update_usage(0);
+        core.usage.set_current(contents.current);
+        core.set_swept(contents.swept);
         let writer = Writer::new(Arc::new(core), rng, contents.leases.clone());
         Driver::in_memory(writer, engine, Sweeper::new(contents.swept))
     }

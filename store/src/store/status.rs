@@ -29,8 +29,12 @@ pub struct StoreStatus {
 pub struct StoreSize {
     /// Bytes of the history, on disk or in memory, including what defragmentation could free.
     pub allocated: u64,
-    /// Bytes of live history, including changes that are not in the engine yet. The quota bounds this number.
+    /// Bytes of live history, including changes that are not in the engine yet. The quota bounds this number, unless
+    /// [`crate::Limits::history_bytes`] is set.
     pub live: u64,
+    /// Bytes of the versions that exist, each with 256 bytes for its key as etcd counts them. With [`crate::Limits::history_bytes`] the
+    /// quota bounds this number.
+    pub current: u64,
     /// Bytes of the log's files, which hold changes a second time or are prepared and empty.
     pub log: u64,
 }
@@ -55,6 +59,11 @@ impl StoreSize {
     pub(crate) fn of(core: &Core) -> Self {
         let pending = core.usage.pending();
         let engine = core.engine.size();
-        Self { allocated: engine.allocated + pending, live: engine.live + pending, log: core.log_bytes() }
+        Self {
+            allocated: engine.allocated + pending,
+            live: engine.live + pending,
+            current: core.usage.current(),
+            log: core.log_bytes(),
+        }
     }
 }

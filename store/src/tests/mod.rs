@@ -14,6 +14,7 @@ mod format;
 mod fuzz;
 mod hash;
 mod healing;
+mod history_bound;
 mod image;
 mod leases;
 mod pipeline;

@@ -58,7 +58,7 @@ fn unusable_or_contradictory_limits_are_refused_by_name() {
         set(&mut limits);
         limits
     };
-    let table: [(&str, &str, Change); 29] = [
+    let table: [(&str, &str, Change); 30] = [
         ("txn_ops", "zero", |limits| limits.txn_ops = 0),
         ("request_bytes", "zero", |limits| limits.request_bytes = 0),
         ("queue_jobs", "zero", |limits| limits.queue_jobs = 0),
@@ -75,6 +75,7 @@ fn unusable_or_contradictory_limits_are_refused_by_name() {
         ("engine_file_bytes", "zero", |limits| limits.engine_file_bytes = 0),
         ("scrub_interval", "zero", |limits| limits.scrub_interval = Duration::ZERO),
         ("quota_bytes", "None is no bound", |limits| limits.quota_bytes = Some(0)),
+        ("history_bytes", "None is no bound", |limits| limits.history_bytes = Some(0)),
         ("request_bytes", "32 bits", |limits| limits.request_bytes = 1 << 32),
         ("commit_bytes", "32 bits", |limits| limits.commit_bytes = (1 << 30) + 1),
         ("engine_file_bytes", "32 bits", |limits| limits.engine_file_bytes = 1 << 32),

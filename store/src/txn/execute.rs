@@ -33,6 +33,18 @@ pub(crate) struct Execution<'a> {
     /// Most bytes of old versions that its reads may copy.
     pub(crate) reads_max: usize,
     pub(crate) events: Vec<Arc<Event>>,
+    pub(crate) sizes: SizeChange,
+}
+
+/// What a request changes of the bytes of versions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SizeChange {
+    /// Bytes of the versions that exist after it, as `KeyValue::current_bytes` counts them.
+    pub(crate) added: u64,
+    /// Bytes of the versions that existed before it, counted in the same way.
+    pub(crate) removed: u64,
+    /// Bytes that it adds to the history: the versions that it supersedes, and tombstones.
+    pub(crate) superseded: u64,
 }
 
 /// Results of the historical reads on the chosen path, in the order of their operations. They are read before the first
@@ -247,6 +259,15 @@ impl Execution<'_> {
     /// key before.
     fn change(&mut self, kind: EventKind, kv: Arc<KeyValue>, prev: Option<Arc<KeyValue>>) {
         let main = self.own();
+        let history = |kv: &KeyValue| (kv.encoded().len() + Event::COST) as u64;
+        if let Some(prev) = &prev {
+            self.sizes.removed += prev.current_bytes();
+            self.sizes.superseded += history(prev);
+        }
+        match kind {
+            EventKind::Put => self.sizes.added += kv.current_bytes(),
+            EventKind::Delete => self.sizes.superseded += history(&kv),
+        }
         let prev_kv = match prev {
             Some(prev) if prev.mod_revision() == main => self.staged().before(kv.key(), main).cloned(),
             other => other,

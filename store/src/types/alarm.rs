@@ -10,6 +10,9 @@ pub enum Alarm {
     /// The quota was reached, or the disk is nearly full. The store refuses puts and new leases; deletions, reads,
     /// compaction, lease expiry and defragmentation go on. If only low free space on the file system raised it, the
     /// store ends it when there is enough space again; otherwise see [`crate::Store::alarm_disarm`].
+    ///
+    /// In a store with [`crate::Limits::history_bytes`] the quota refuses only the writes that do not fit, and the store ends the alarm
+    /// when enough is deleted.
     NoSpace,
     /// Stored data is damaged beyond single records. Damage to single records is listed in [`crate::Store::damage`] and
     /// raises no alarm. The store refuses every change; intact data stays readable.
@@ -49,6 +52,14 @@ pub enum NoSpaceReason {
         /// [`crate::Limits::disk_free_bytes`].
         least: u64,
     },
+    /// The current versions reached the quota of a store whose history has a bound of its own. The alarm ends by itself when enough is
+    /// deleted.
+    Quota {
+        /// Bytes of the current versions.
+        used: u64,
+        /// [`crate::Limits::quota_bytes`].
+        quota: u64,
+    },
     /// The quota was reached, a disk operation found no space, or an operator raised the alarm. The alarm stays until
     /// it is disarmed.
     Raised {
@@ -71,6 +82,13 @@ impl fmt::Display for NoSpaceReason {
                 dir.display(),
                 ByteCount(*free),
                 ByteCount(*least),
+            ),
+            Self::Quota { used, quota } => write!(
+                f,
+                "the write does not fit: the data have {}, history not counted, and the quota is {}; delete something, and writes go on by \
+                 themselves",
+                ByteCount(*used),
+                ByteCount(*quota),
             ),
             Self::Raised { dir: _, used, quota } => {
                 write!(f, "the space alarm is raised ({} of data", ByteCount(*used))?;
@@ -104,9 +122,13 @@ pub(crate) enum AlarmChange {
     LowDisk,
     /// The file system has enough free space: end what [`AlarmChange::LowDisk`] raised.
     DiskRecovered,
+    /// A write does not fit the quota of the current versions: raise [`Alarm::NoSpace`] until enough is deleted.
+    QuotaReached,
+    /// Enough is deleted: end what [`AlarmChange::QuotaReached`] raised.
+    QuotaFree,
 }
 
-/// The set of raised alarms, with a separate flag for [`Alarm::NoSpace`] raised by low free space on the file system.
+/// The set of raised alarms, with separate flags for [`Alarm::NoSpace`] where its reason ends by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Alarms(u8);
 
@@ -114,10 +136,13 @@ impl Alarms {
     /// The flag for low free space. It has its own bit because this reason for [`Alarm::NoSpace`] ends by itself.
     const LOW_DISK: u8 = 4;
 
+    /// The flag for current versions that reach the quota, which ends by itself, too.
+    const AT_QUOTA: u8 = 8;
+
     /// Mask of the bits that raise `alarm`.
     fn reasons(alarm: Alarm) -> u8 {
         match alarm {
-            Alarm::NoSpace => Alarm::NoSpace.bit() | Self::LOW_DISK,
+            Alarm::NoSpace => Alarm::NoSpace.bit() | Self::LOW_DISK | Self::AT_QUOTA,
             Alarm::Corrupt => Alarm::Corrupt.bit(),
         }
     }
@@ -132,6 +157,11 @@ impl Alarms {
         self.0 & Self::LOW_DISK != 0
     }
 
+    /// Whether current versions that reach the quota are a reason for [`Alarm::NoSpace`].
+    pub(crate) fn is_at_quota(self) -> bool {
+        self.0 & Self::AT_QUOTA != 0
+    }
+
     /// Whether `alarm` stays until it is disarmed.
     pub(crate) fn is_kept(self, alarm: Alarm) -> bool {
         self.0 & alarm.bit() != 0
@@ -144,6 +174,8 @@ impl Alarms {
             AlarmChange::Disarm(alarm) => Self(self.0 & !Self::reasons(alarm)),
             AlarmChange::LowDisk => Self(self.0 | Self::LOW_DISK),
             AlarmChange::DiskRecovered => Self(self.0 & !Self::LOW_DISK),
+            AlarmChange::QuotaReached => Self(self.0 | Self::AT_QUOTA),
+            AlarmChange::QuotaFree => Self(self.0 & !Self::AT_QUOTA),
         }
     }
 

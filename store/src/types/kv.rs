@@ -14,6 +14,10 @@ pub struct KeyValue {
     encoded: Bytes,
 }
 
+/// Bytes that a key costs in addition to its content: index, framing and copies. etcd counts the same, so a quota means
+/// the same.
+pub(crate) const KEY_COST: u64 = 256;
+
 /// The revisions, version and lease of a stored version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
@@ -72,6 +76,11 @@ impl KeyValue {
     /// default fields omitted).
     pub fn encoded(&self) -> &Bytes {
         &self.encoded
+    }
+
+    /// Bytes with which the version counts against a quota while it is the newest of its key.
+    pub(crate) fn current_bytes(&self) -> u64 {
+        KEY_COST + self.encoded.len() as u64
     }
 
     /// The revision of the put that began this generation of the key; zero in a deletion.

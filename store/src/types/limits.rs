@@ -74,6 +74,11 @@ pub struct Limits {
     /// [`crate::Alarm::NoSpace`] and is refused. None means no bound. etcd's default is 2 GiB, which its clients plan
     /// for.
     pub quota_bytes: Option<u64>,
+    /// Bytes of history (superseded versions, tombstones, and the engine's framing) above which the store compacts the oldest part, down to
+    /// three quarters. The quota then bounds the current versions alone: history never makes a write fail, and the alarm of the quota ends
+    /// when enough is deleted. Removal takes place in the background and waits for [pinned](crate::Store::snapshot) reads, so for a while
+    /// there may be more. None means etcd's rules: no bound, and history counts against the quota.
+    pub history_bytes: Option<u64>,
     /// Free bytes of the file system below which [`crate::Alarm::NoSpace`] is raised: two log segments, the bytes that
     /// a checkpoint writes, and as much again for other programs. Zero disables the check.
     pub disk_free_bytes: u64,
@@ -131,6 +136,7 @@ impl Default for Limits {
             checkpoint_bytes: 64 << 20,
             engine_file_bytes: 32 << 20,
             quota_bytes: Some(2 << 30),
+            history_bytes: None,
             disk_free_bytes: 256 << 20,
             reserve_bytes: 64 << 20,
             scrub_interval: Duration::from_secs(60),
@@ -195,7 +201,9 @@ impl Limits {
         let zero = bounds.into_iter().find(|(_, is_zero)| *is_zero);
         let zero = zero.map(|(name, _)| (name, "it is zero, and the store could do nothing".to_owned()));
         let quota = "it is zero, and every write would be refused; None is no bound".to_owned();
-        zero.or_else(|| (self.quota_bytes == Some(0)).then_some(("quota_bytes", quota)))
+        let history = "it is zero, and no state but the newest would be kept; None is no bound".to_owned();
+        let zero = zero.or_else(|| (self.quota_bytes == Some(0)).then_some(("quota_bytes", quota)));
+        zero.or_else(|| (self.history_bytes == Some(0)).then_some(("history_bytes", history)))
     }
 
     /// The first limit that exceeds what the files or the protocol can express.
