@@ -1,15 +1,16 @@
-//! Reads of a namespace's past: the history of a namespace begins with its creation.
+//! Reads of a namespace's past: the history of a namespace begins with its creation and ends with its deletion.
 //!
 //! A RoleBinding gives its subjects rights in the namespace that has it, and not in a former namespace of the same name, which belonged
 //! to other users. Lists, watches and reads at an older revision would show the former one's Secrets. The server answers them as if that
-//! history were compacted, unless the caller may read the kind in all namespaces. kube-apiserver has no such rule;
-//! its history is five minutes long, kstore's may be all of it.
+//! history were compacted, unless the caller may read the kind in all namespaces. The same holds where there is no namespace of the name
+//! any more: rights in it come by name, from a webhook, a file, or a RoleBinding that was left. kube-apiserver has no such rule; its
+//! history is five minutes long, kstore's may be all of it.
 
 use super::Pipeline;
 use kstore_api::kind;
 use kstore_api::resource::Resource;
 use kstore_api::status::Status;
-use kstore_registry::cache::{ReadBound, WatchStart};
+use kstore_registry::cache::{Filter, ReadBound, WatchStart};
 use kstore_registry::registry::ContinueToken;
 use kstore_registry::request::{Action, ListAt, ListOptions, Target};
 use kstore_registry::user::UserInfo;
@@ -51,7 +52,8 @@ impl Pipeline {
     /// Checks that a caller who may do `verb` in the target's namespace may do it at `revision`, too; 0 or less is the newest.
     ///
     /// # Errors
-    /// 410 if the namespace was created later, and the caller has no right in all namespaces. The caller lists again.
+    /// 410 if the namespace was created later or may have been deleted since, and the caller has no right in all namespaces. The caller
+    /// lists again.
     pub async fn check_past(
         &self,
         user: &UserInfo,
@@ -65,18 +67,19 @@ impl Pipeline {
         if namespace.is_empty() || revision <= 0 {
             return Ok(());
         }
-        // Rights in a namespace that does not exist come from outside of the cluster, by name: from a webhook or a file.
         let key = namespaces().storage_key("", namespace);
-        let Some(entry) = self.cache().get(namespaces(), &key).filter(|entry| entry.created > revision)
-        else {
-            return Ok(());
+        let former = match self.cache().get(namespaces(), &key) {
+            Some(entry) if entry.created <= revision => return Ok(()),
+            Some(entry) => format!("was created at {}", entry.created),
+            // No namespace changed since, so none was deleted: there is no past to show, and a watch of a name without a namespace goes on.
+            None if self.cache().snapshot(&Filter::all(namespaces())).changed <= revision => return Ok(()),
+            None => "does not exist any more".to_owned(),
         };
         let everywhere = Target { namespace: String::new(), name: String::new(), ..target.clone() };
         let name = if own { "" } else { name };
         self.check(user, verb, &everywhere, name).await.map_err(|_| {
-            let created = entry.created;
             Status::expired(format!(
-                "The resourceVersion for the provided list is too old: namespace {namespace} was created at {created}."
+                "The resourceVersion for the provided list is too old: namespace {namespace} {former}."
             ))
         })
     }

@@ -26,8 +26,8 @@ async fn first_life(admin: &Rest) -> (String, String) {
     (page.text("/metadata/resourceVersion"), page.text("/metadata/continue"))
 }
 
-/// Deletes the namespace with its Secrets and creates it again, with read access for eve.
-async fn second_life(admin: &Rest) {
+/// Deletes the namespace with its Secrets. No controller deletes its RoleBindings here.
+async fn end_of_life(admin: &Rest) {
     for name in ["a", "b"] {
         assert_eq!(admin.call("DELETE", &format!("{SECRETS}/{name}"), "").await.code, 200);
     }
@@ -36,12 +36,48 @@ async fn second_life(admin: &Rest) {
     last["spec"]["finalizers"] = json!([]);
     admin.call("PUT", "/api/v1/namespaces/shared/finalize", last.to_string()).await;
     assert_eq!(admin.call("GET", "/api/v1/namespaces/shared", "").await.code, 404);
-    let namespace = json!({"metadata": {"name": "shared"}}).to_string();
-    assert_eq!(admin.call("POST", "/api/v1/namespaces", namespace).await.code, 201);
+}
+
+/// Gives eve the rights of an administrator in the namespace.
+async fn admit_eve(admin: &Rest) {
     let binding = json!({"metadata": {"name": "eve"}, "subjects": [{"kind": "User", "apiGroup": RBAC, "name": "eve"}],
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "admin"}});
     let path = format!("/apis/{RBAC}/v1/namespaces/shared/rolebindings");
     assert_eq!(admin.call("POST", &path, binding.to_string()).await.code, 201);
+}
+
+/// The reads of the first life's Secrets by REST: lists, continue tokens, watches, and views.
+fn reads_of_the_past(then: &str, token: &str) -> [String; 8] {
+    [
+        format!("{SECRETS}?resourceVersion={then}&resourceVersionMatch=Exact"),
+        format!("{SECRETS}?limit=1&continue={token}"),
+        format!("{SECRETS}?watch=true&resourceVersion={then}&timeoutSeconds=1"),
+        format!("/kstore/v1/at/{then}{SECRETS}"),
+        format!("/kstore/v1/at/{then}{SECRETS}/a"),
+        format!("/kstore/v1/at/{then}{SECRETS}?fieldSelector=metadata.name%3Da"),
+        format!("/kstore/v1/at/{then}{SECRETS}?watch=true&timeoutSeconds=1"),
+        format!("/kstore/v1/at/{then}/api/v1/namespaces/shared"),
+    ]
+}
+
+/// Checks that no read shows the past to eve, and each shows it to an administrator.
+async fn check_the_past_is_hidden(cluster: &Cluster, then: &str, token: &str) {
+    let (admin, eve_rest) = (cluster.rest(), cluster.rest_as(eve()));
+    for path in &reads_of_the_past(then, token) {
+        let reply = eve_rest.call("GET", path, "").await;
+        assert_eq!(reply.code, 410, "{path}: {}", reply.text("/message"));
+        assert_eq!(admin.call("GET", path, "").await.code, 200, "rights in all namespaces show it: {path}");
+    }
+    let refused = watch_by_grpc(cluster.apiserver().in_process(eve()), then).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::OutOfRange, "{refused}");
+}
+
+/// Deletes the namespace and creates it again, with read access for eve.
+async fn second_life(admin: &Rest) {
+    end_of_life(admin).await;
+    let namespace = json!({"metadata": {"name": "shared"}}).to_string();
+    assert_eq!(admin.call("POST", "/api/v1/namespaces", namespace).await.code, 201);
+    admit_eve(admin).await;
 }
 
 async fn watch_by_grpc(api: InProcess, after: &str) -> Result<(), tonic::Status> {
@@ -63,26 +99,7 @@ fn rights_in_the_second_life_of_a_namespace_do_not_show_its_first() {
         let (admin, eve_rest) = (cluster.rest(), cluster.rest_as(eve()));
         let (then, token) = first_life(&admin).await;
         second_life(&admin).await;
-        let past = [
-            format!("{SECRETS}?resourceVersion={then}&resourceVersionMatch=Exact"),
-            format!("{SECRETS}?limit=1&continue={token}"),
-            format!("{SECRETS}?watch=true&resourceVersion={then}&timeoutSeconds=1"),
-            format!("/kstore/v1/at/{then}{SECRETS}"),
-            format!("/kstore/v1/at/{then}{SECRETS}/a"),
-            format!("/kstore/v1/at/{then}{SECRETS}?fieldSelector=metadata.name%3Da"),
-            format!("/kstore/v1/at/{then}{SECRETS}?watch=true&timeoutSeconds=1"),
-        ];
-        for path in &past {
-            let reply = eve_rest.call("GET", path, "").await;
-            assert_eq!(reply.code, 410, "{path}: {}", reply.text("/message"));
-            assert_eq!(
-                admin.call("GET", path, "").await.code,
-                200,
-                "rights in all namespaces show it: {path}"
-            );
-        }
-        let refused = watch_by_grpc(cluster.apiserver().in_process(eve()), &then).await.unwrap_err();
-        assert_eq!(refused.code(), tonic::Code::OutOfRange, "{refused}");
+        check_the_past_is_hidden(cluster, &then, &token).await;
         let now = eve_rest.call("GET", SECRETS, "").await;
         assert_eq!((now.code, now.json()["items"].clone()), (200, json!([])));
         let from = now.text("/metadata/resourceVersion");
@@ -122,5 +139,27 @@ fn the_history_of_an_object_ends_at_the_creation_of_its_namespace() {
             let other = format!("/kstore/v1/history?resource=secrets&namespace={namespace}&name=a");
             assert_eq!(eve_rest.call("GET", &other, "").await.code, 403, "{namespace}");
         }
+    });
+}
+
+#[test]
+fn rights_in_a_namespace_that_is_gone_do_not_show_its_past() {
+    simulate(Setup::api_alone(), async |cluster: &Cluster| {
+        let (admin, eve_rest) = (cluster.rest(), cluster.rest_as(eve()));
+        let (then, token) = first_life(&admin).await;
+        admit_eve(&admin).await;
+        let list = format!("{SECRETS}?resourceVersion={then}&resourceVersionMatch=Exact");
+        assert_eq!(eve_rest.call("GET", &list, "").await.code, 200, "while it exists");
+        end_of_life(&admin).await;
+        check_the_past_is_hidden(cluster, &then, &token).await;
+        // What exists now can be listed, and watched from there on: a client that lists again does not do so for ever.
+        let now = eve_rest.call("GET", SECRETS, "").await;
+        assert_eq!((now.code, now.json()["items"].clone()), (200, json!([])));
+        let from = now.text("/metadata/resourceVersion");
+        let path = format!("{SECRETS}?watch=true&resourceVersion={from}&timeoutSeconds=1");
+        assert_eq!(eve_rest.call("GET", &path, "").await.code, 200);
+        watch_by_grpc(cluster.apiserver().in_process(eve()), &from).await.unwrap();
+        let rows = eve_rest.call("GET", &format!("/kstore/v1/rows?at={then}"), "").await;
+        assert_eq!(rows.code, 403, "the page's data need a role of their own");
     });
 }
