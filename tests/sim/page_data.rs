@@ -171,3 +171,21 @@ fn revisions_that_cannot_be_read_are_refused_before_the_answer_begins() {
         assert_eq!(rest.call("POST", "/kstore/v1/rows", "").await.code, 405);
     });
 }
+
+#[test]
+fn one_users_streams_of_changes_leave_room_for_those_of_others() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let user = |name: &str| cluster.rest_as(UserInfo::new(name, ["system:masters"]));
+        let revisions = user("jane").call("GET", "/kstore/v1/revisions", "").await.json();
+        let path = format!("/kstore/v1/changes?after={}&follow=1", revisions["newest"]["revision"]);
+        let ask = async |name: &str| user(name).call("GET", &path, "").await.code;
+        // The streams are open together: each lasts as long as a stream may, but for the one that is refused at once.
+        let names = (0..17).map(|_| "jane").chain(["joe"]);
+        let codes = futures::future::join_all(names.map(&ask)).await;
+        let (joe, jane) = codes.split_last().unwrap();
+        assert_eq!(*joe, 200, "{codes:?}");
+        let count = |code: u16| jane.iter().filter(|own| **own == code).count();
+        assert_eq!((count(200), count(429)), (16, 1), "{codes:?}");
+        assert_eq!(ask("jane").await, 200, "their places are free again");
+    });
+}

@@ -205,7 +205,7 @@ impl Rest {
         let view = match range {
             Ok(None) => None,
             // Boxed because it is rare.
-            range => match Box::pin(self.open_view(range, &mut parts)).await {
+            range => match Box::pin(self.open_view(range, &mut parts, &user)).await {
                 Ok(view) => Some(view),
                 Err(status) => return Box::pin(self.refuse_view(&parts, &user, status)).await,
             },

@@ -21,10 +21,11 @@ impl Rest {
         &self,
         range: Result<Option<ViewRange>, Status>,
         parts: &mut Parts,
+        user: &UserInfo,
     ) -> Result<Arc<View>, Status> {
         let range = range?.ok_or_else(|| Status::bad_request("the request names no revision"))?;
         let now = self.pipeline.nondet().clock.now();
-        let view = self.views.open(self.pipeline.cache(), range, now).await?;
+        let view = self.views.open(self.pipeline.cache(), (range, &user.username), now).await?;
         if let Some(trail) = self.trail() {
             trail.annotate(vec![AuditAnnotation { key: "kstore.io/at".into(), value: view.shown() }]);
         }

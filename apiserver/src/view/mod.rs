@@ -36,6 +36,9 @@ use std::sync::Arc;
 /// Views that are kept for the next request, with their compiled definitions.
 const VIEWS: usize = 16;
 
+/// Views that are kept for one user: one that reads many revisions must not make the others' definitions be compiled for each request.
+const VIEWS_OF_USER: usize = 4;
+
 /// The header with the revision of an answer.
 const REVISION: HeaderName = HeaderName::from_static("kstore-revision");
 /// The header with the time of that revision.
@@ -56,7 +59,14 @@ pub(crate) struct View {
 /// The views of the newest requests.
 #[derive(Default)]
 pub(crate) struct Views {
-    recent: Mutex<VecDeque<Arc<View>>>,
+    recent: Mutex<VecDeque<RecentView>>,
+}
+
+/// A kept view.
+struct RecentView {
+    view: Arc<View>,
+    /// The user who opened it first, of whose views it is one.
+    user: Box<str>,
 }
 
 impl Views {
@@ -67,7 +77,7 @@ impl Views {
     pub(crate) async fn open(
         &self,
         cache: &Cache,
-        range: ViewRange,
+        (range, user): (ViewRange, &str),
         now: Timestamp,
     ) -> Result<Arc<View>, Status> {
         let newest = cache.fresh().await.map_err(error::of_read)?;
@@ -87,19 +97,30 @@ impl Views {
         let (kinds, definitions) = self.kinds_at(cache, range.from).await?;
         let time = time_of(storage, range.from).await;
         let view = Arc::new(View { range, time, kinds, definitions });
-        let mut recent = self.recent.lock();
-        recent.retain(|other| other.range != range);
-        recent.truncate(VIEWS - 1);
-        recent.push_front(view.clone());
+        self.keep(view.clone(), user);
         Ok(view)
+    }
+
+    /// Keeps a view as the newest one of a user. Beyond their bounds the oldest view of the user goes, or the oldest of all.
+    fn keep(&self, view: Arc<View>, user: &str) {
+        let mut recent = self.recent.lock();
+        recent.retain(|other| other.view.range != view.range);
+        recent.push_front(RecentView { view, user: user.into() });
+        if recent.iter().filter(|kept| &*kept.user == user).count() > VIEWS_OF_USER
+            && let Some(oldest) = recent.iter().rposition(|kept| &*kept.user == user)
+        {
+            recent.remove(oldest);
+        }
+        recent.truncate(VIEWS);
     }
 
     /// The view of an earlier request, which becomes the newest one.
     fn known(&self, range: ViewRange) -> Option<Arc<View>> {
         let mut recent = self.recent.lock();
-        let at = recent.iter().position(|view| view.range == range)?;
-        let view = recent.remove(at)?;
-        recent.push_front(view.clone());
+        let at = recent.iter().position(|kept| kept.view.range == range)?;
+        let known = recent.remove(at)?;
+        let view = known.view.clone();
+        recent.push_front(known);
         Some(view)
     }
 
@@ -139,9 +160,10 @@ impl Views {
         };
         let wanted = revisions(definitions);
         let recent = self.recent.lock();
-        let same =
-            recent.iter().find(|view| view.definitions.as_ref().map(revisions).as_ref() == Some(&wanted));
-        same.map(|view| view.kinds.clone())
+        let same = recent
+            .iter()
+            .find(|kept| kept.view.definitions.as_ref().map(revisions).as_ref() == Some(&wanted));
+        same.map(|kept| kept.view.kinds.clone())
     }
 }
 
@@ -279,4 +301,30 @@ fn definitions_row() -> &'static Resource {
 
 fn key_of(raw: &Raw) -> String {
     String::from_utf8_lossy(&raw.key).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_users_views_do_not_displace_those_of_others() {
+        let (views, kinds) = (Views::default(), Arc::new(Kinds::built_in()));
+        let range = |revision| ViewRange { from: revision, upto: revision };
+        let open = |revision, user: &str| {
+            let view = View { range: range(revision), time: None, kinds: kinds.clone(), definitions: None };
+            views.keep(Arc::new(view), user);
+        };
+        let kept = || views.recent.lock().iter().map(|kept| kept.view.range.from).collect::<Vec<_>>();
+        open(1, "jane");
+        open(2, "joe");
+        (10..40).for_each(|revision| open(revision, "eve"));
+        assert_eq!(kept(), [39, 38, 37, 36, 2, 1]);
+        assert!(views.known(range(1)).is_some() && views.known(range(10)).is_none());
+        assert_eq!(kept()[0], 1, "the newest again");
+        for user in 0..20 {
+            open(100 + user, &user.to_string());
+        }
+        assert_eq!(kept().len(), VIEWS);
+    }
 }

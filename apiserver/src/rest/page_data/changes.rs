@@ -5,6 +5,7 @@ use super::limits;
 use super::rights::Rights;
 use super::rows::{failure, of_raw};
 use super::{Lines, first_of_changes, is_shown, revision};
+use crate::memory_shares::Reserved;
 use crate::rest::query::Query;
 use crate::view::history::oldest;
 use async_stream::stream;
@@ -19,14 +20,13 @@ use kstore_storage::storage::{RawBatch, RawEvent, ReadError};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// What a stream of changes holds until it ends.
 pub(super) struct Held {
     /// Its place among the open ones.
-    pub permit: OwnedSemaphorePermit,
+    pub place: Reserved,
     /// The end of the server.
     pub stop: CancellationToken,
 }
@@ -57,7 +57,7 @@ pub(super) async fn changes(
     let mut rights = Rights::of(user);
     let deadline = Instant::now() + limits::STREAM_TIME;
     Ok(stream! {
-        let Held { permit: _permit, stop } = held;
+        let Held { place: _place, stop } = held;
         let (mut lines, mut reached, mut is_current) = (Lines::default(), after, false);
         loop {
             if reached >= newest && !is_current {

@@ -12,6 +12,9 @@ pub(super) const PAST_REVISIONS: i64 = 20_000;
 /// Streams of changes that are open at the same time, for all callers. Each reads every commit.
 pub(super) const STREAMS: usize = 64;
 
+/// Streams of changes that one user may have open: a page has one, and one user's pages must not shut out those of the others.
+pub(super) const STREAMS_OF_USER: usize = 16;
+
 /// How long a stream of changes is open. The page then resumes at its last revision, and its permissions are judged again.
 pub(super) const STREAM_TIME: Duration = Duration::from_secs(300);
 

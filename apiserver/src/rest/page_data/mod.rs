@@ -11,6 +11,7 @@ mod state;
 use super::query::Query;
 use super::respond::response;
 use crate::answer_kind::AnswerKind;
+use crate::memory_shares::MemoryBudget;
 use axum::body::Body;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http::{Response, StatusCode};
@@ -20,7 +21,6 @@ use kstore_pipeline::pipeline::Pipeline;
 use kstore_registry::user::UserInfo;
 use serde_json::Value;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// The path of rows, for the document that lists all paths. `changes` is not in it, since it needs a parameter.
@@ -30,14 +30,15 @@ pub(super) const ROWS: &str = "/kstore/v1/rows";
 pub(super) struct PageData {
     pipeline: Arc<Pipeline>,
     stop: CancellationToken,
-    /// Free places for streams of changes.
-    streams: Arc<Semaphore>,
+    /// Places for streams of changes; the units of the budget are streams and not bytes.
+    streams: MemoryBudget,
 }
 
 impl PageData {
     /// A handler over a pipeline. `stop` ends open streams.
     pub(super) fn new(pipeline: Arc<Pipeline>, stop: CancellationToken) -> Self {
-        Self { pipeline, stop, streams: Arc::new(Semaphore::new(limits::STREAMS)) }
+        let streams = MemoryBudget::new(limits::STREAMS, limits::STREAMS_OF_USER, 0);
+        Self { pipeline, stop, streams }
     }
 
     /// The answer to a path; `None` for paths that are not the page's.
@@ -58,11 +59,15 @@ impl PageData {
     }
 
     async fn changes(&self, query: &Query, user: &UserInfo) -> Result<Response<Body>, Status> {
-        let permit = self.streams.clone().try_acquire_owned().map_err(|_| {
-            let text = format!("{} streams of changes are open, which is the most", limits::STREAMS);
+        let place = self.streams.share(&user.username).try_reserve(1).ok_or_else(|| {
+            let text = format!(
+                "{} streams of changes are open, or {} of this user, which is the most: close a page",
+                limits::STREAMS,
+                limits::STREAMS_OF_USER
+            );
             Status::too_many_requests(text, 5)
         })?;
-        let held = changes::Held { permit, stop: self.stop.clone() };
+        let held = changes::Held { place, stop: self.stop.clone() };
         let lines = changes::changes(self.pipeline.clone(), query, user, held).await?;
         Ok(stream(Body::from_stream(lines)))
     }
