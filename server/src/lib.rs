@@ -21,6 +21,7 @@ mod etcd_listener;
 mod explain;
 mod explore;
 mod external;
+mod file_page;
 mod files;
 mod flags;
 mod forward;
@@ -125,7 +126,10 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Undo(args)) => history::undo(args),
         Some(Command::Tag(args)) => history::tag(&args),
         Some(Command::WhatIf(args)) => what_if::what_if(&args),
-        Some(Command::Ui(args)) => ui::ui(args),
+        Some(Command::Ui(args)) => match args.file.clone() {
+            Some(source) => file_page::show(&source, &args),
+            None => ui::ui(args),
+        },
         Some(Command::Report(args)) => report::report(args),
         Some(Command::Stop(args)) => stop::stop(&args),
         Some(Command::Store(args)) => store_cmd::run(args),

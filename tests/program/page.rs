@@ -92,6 +92,38 @@ fn the_command_ui_serves_the_page_of_a_kubeconfig_until_it_is_interrupted() {
 }
 
 #[test]
+fn the_command_ui_shows_a_data_directory_and_a_snapshot_without_a_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, snapshot) = (dir.path().join("data"), dir.path().join("backup.db"));
+    let run = |args: &[&std::ffi::OsStr]| Command::new(SERVER).args(args).output().unwrap();
+    let server = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
+    drop(server);
+    let saved = run(&[
+        "store".as_ref(),
+        "snapshot".as_ref(),
+        "save".as_ref(),
+        "--data-dir".as_ref(),
+        data.as_ref(),
+        snapshot.as_ref(),
+    ]);
+    assert!(saved.status.success(), "{saved:?}");
+    for source in [&data, &snapshot] {
+        let mut ui = Command::new(SERVER);
+        let mut ui = ui.args(["ui", "--no-browser"]).arg(source).stdout(Stdio::piped()).spawn().unwrap();
+        Link::read(BufReader::new(ui.stdout.take().unwrap())).check();
+        assert_eq!(interrupt(&mut ui), Some(0));
+    }
+    let report = dir.path().join("report.html");
+    std::fs::write(&report, "<!DOCTYPE html><p>").unwrap();
+    let refused = run(&["ui".as_ref(), report.as_ref()]);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && text.contains("open it in a browser"), "{text}");
+    let refused = run(&["ui".as_ref(), dir.path().as_ref()]);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && text.contains("it is no data directory of kstore"), "{text}");
+}
+
+#[test]
 fn run_serves_the_page_of_its_cluster_and_stays_if_that_is_wanted() {
     let mut run = Command::new(SERVER);
     let run = run.args(["run", "--components", "apiserver", "--ui=stay", "--", "cat"]);

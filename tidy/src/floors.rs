@@ -327,7 +327,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["lab"],
             &["wiring"],
             &["dropin", "explore", "import", "run"],
-            &["record", "replay"],
+            &["file_page", "record", "replay"],
         ],
     },
     CrateFloors {

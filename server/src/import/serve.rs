@@ -19,16 +19,25 @@ pub(crate) fn serve(mut config: Config) -> anyhow::Result<ExitCode> {
 
 /// Serves a directory that was just imported and is used by nothing else.
 pub(super) fn serve_import(dir: &Path, listen: Option<ListenAddress>) -> anyhow::Result<ExitCode> {
-    let words = ["kstore-server", "--read-only", "--data-dir"].map(OsString::from);
-    let words = words.into_iter().chain([dir.as_os_str().to_owned()]);
-    let mut config = Cli::try_parse_from(words).context("the flags of --serve")?.serve.into_config()?;
-    let Some(api) = here(&mut config) else { bail!("--serve has an API server") };
     let (dir, durability, engine) = (dir.to_owned(), Durability::Relaxed, Engine::Segments);
-    api.storage = Storage::Disk { dir, durability, engine, salvage: false };
+    wiring::serve(read_only(Storage::Disk { dir, durability, engine, salvage: false }, listen)?)
+}
+
+/// The configuration of a server that serves this storage as it is, at the usual address without `listen`. Nothing else uses the storage.
+///
+/// # Errors
+/// The flags that it stands for are refused.
+pub(crate) fn read_only(storage: Storage, listen: Option<ListenAddress>) -> anyhow::Result<Config> {
+    let dir = storage.dir().context("a server that cannot be changed has a data directory")?;
+    let words = ["kstore-server", "--read-only", "--data-dir"].map(OsString::from);
+    let words = words.into_iter().chain([dir.into_os_string()]);
+    let mut config = Cli::try_parse_from(words).context("the flags of --read-only")?.serve.into_config()?;
+    let Some(api) = here(&mut config) else { bail!("--read-only has an API server") };
+    api.storage = storage;
     if let Some(listen) = listen {
         api.listen = listen;
     }
-    wiring::serve(config)
+    Ok(config)
 }
 
 fn here(config: &mut Config) -> Option<&mut crate::args::ApiHere> {

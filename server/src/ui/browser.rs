@@ -7,13 +7,13 @@ use tempfile::NamedTempFile;
 
 /// A browser that was started, and the file with the link, which is removed with this value.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(crate) struct Opened {
     _file: NamedTempFile,
     _browser: Child,
 }
 
 /// Opens a link. `None`: there is no browser, or no screen; the user has the printed link.
-pub(super) fn open(link: &str) -> Option<Opened> {
+pub(crate) fn open(link: &str) -> Option<Opened> {
     let program = program(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))?;
     let mut file = tempfile::Builder::new().prefix("kstore-ui-").suffix(".html").tempfile().ok()?;
     file.write_all(page(link).as_bytes()).and_then(|()| file.flush()).ok()?;

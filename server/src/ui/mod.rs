@@ -1,5 +1,5 @@
 //! `kstore-server ui`: the page of a server in a browser. This process serves the page on loopback, and asks the server with the
-//! kubeconfig's user for what it shows.
+//! kubeconfig's user for what it shows. `file_page` shows a data directory or a snapshot.
 
 mod browser;
 mod gate;
@@ -15,6 +15,7 @@ use crate::kubeconfig::kubeconfig_path;
 use crate::runtime;
 use crate::shutdown::Signals;
 use anyhow::anyhow;
+pub(crate) use browser::open as open_browser;
 use kstore_client::Kubeconfig;
 use kstore_nondet::Nondet;
 pub(crate) use proxy::LocalProxy;
@@ -32,7 +33,7 @@ pub(crate) fn ui(args: UiArgs) -> anyhow::Result<ExitCode> {
         let link = proxy.link();
         let text = "the link works once, within a minute; Ctrl-C ends it";
         print(&format!("the page of {}: {link}\n{text}\n", kubeconfig.server))?;
-        let opened = if args.prints_only { None } else { browser::open(&link) };
+        let opened = if args.prints_only { None } else { open_browser(&link) };
         signals.next().await;
         drop(opened);
         Ok(ExitCode::SUCCESS)
