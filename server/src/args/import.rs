@@ -98,6 +98,20 @@ pub(super) const FLAGS: &[Flag<ImportArgs>] = &[
     )
     .shaped(list),
     Flag::value(
+        "kind",
+        "KIND",
+        |o: &mut ImportArgs, text| add(&mut o.kinds, parsed(text)),
+        "Import only objects of these kinds, by their plurals, with all Namespaces and CustomResourceDefinitions",
+    )
+    .shaped(list),
+    Flag::value(
+        "namespace",
+        "NAMESPACE",
+        |o: &mut ImportArgs, text| add(&mut o.namespaces, parsed(text)),
+        "Import only these namespaces, and the objects outside of namespaces",
+    )
+    .shaped(|arg| list(arg).short('n')),
+    Flag::value(
         "prefix",
         "PREFIX",
         |o: &mut ImportArgs, text| put(&mut o.prefix, parsed(text)),
@@ -164,6 +178,10 @@ pub struct ImportArgs {
     pub secrets: SecretPolicy,
     /// Plurals of kinds that are left out.
     pub excluded: Vec<String>,
+    /// Plurals of the only kinds that are imported; empty: all.
+    pub kinds: Vec<String>,
+    /// The only namespaces that are imported; empty: all.
+    pub namespaces: Vec<String>,
     /// Prefix of the keys in a snapshot.
     pub prefix: String,
     /// Begin of a recording with relative times; `None`: now.

@@ -48,12 +48,24 @@ pub(crate) struct Conversion {
     secrets: SecretPolicy,
     is_live: bool,
     excluded: Vec<String>,
+    /// Plurals of the kinds that are kept; empty: all.
+    kinds: Vec<String>,
+    /// Namespaces whose objects are kept; empty: all.
+    namespaces: Vec<String>,
     masks: Masks,
 }
 
 impl Conversion {
     pub(crate) fn new(secrets: SecretPolicy, is_live: bool, excluded: Vec<String>, rng: &Rng) -> Self {
-        Self { secrets, is_live, excluded, masks: Masks::new(rng.fork("masks")) }
+        let masks = Masks::new(rng.fork("masks"));
+        Self { secrets, is_live, excluded, kinds: Vec::new(), namespaces: Vec::new(), masks }
+    }
+
+    /// Keeps only objects of these kinds and in these namespaces; an empty list is no bound. Namespaces and definitions stay for what needs
+    /// them, and objects outside of namespaces are in none.
+    #[must_use]
+    pub(crate) fn only(self, kinds: Vec<String>, namespaces: Vec<String>) -> Self {
+        Self { kinds, namespaces, ..self }
     }
 
     /// Converts a value that an API server stored under a key below `/registry`.
@@ -68,8 +80,8 @@ impl Conversion {
                 false => "a kind that kstore does not have".into(),
             }));
         };
-        if self.is_excluded(place) {
-            return Err(left_out("--exclude".into()));
+        if let Some(flag) = self.flag_against(place) {
+            return Err(left_out(flag.into()));
         }
         if value.starts_with(ENCRYPTED) {
             return Err(left_out(encrypted(value)));
@@ -123,8 +135,18 @@ impl Conversion {
         Ok(ImportedObject { bytes, author })
     }
 
-    fn is_excluded(&self, place: KeyPlace<'_>) -> bool {
-        self.excluded.iter().any(|plural| plural == place.plural)
+    /// The flag by which an object is left out.
+    fn flag_against(&self, place: KeyPlace<'_>) -> Option<&'static str> {
+        let names = |list: &[String], word: &str| list.iter().any(|item| item == word);
+        let is_namespace = place.is("", "namespaces");
+        let is_needed = is_namespace || place.is("apiextensions.k8s.io", "customresourcedefinitions");
+        let namespace = if is_namespace { place.name } else { place.namespace };
+        match () {
+            () if names(&self.excluded, place.plural) => Some("--exclude"),
+            () if !self.kinds.is_empty() && !is_needed && !names(&self.kinds, place.plural) => Some("--kind"),
+            () if self.namespaces.is_empty() || namespace.is_empty() => None,
+            () => (!names(&self.namespaces, namespace)).then_some("--namespace"),
+        }
     }
 
     /// Applies the rules of the import to an object, whose stored form is `bytes`.
@@ -134,8 +156,8 @@ impl Conversion {
         mut value: Value,
         bytes: Vec<u8>,
     ) -> Result<Vec<u8>, &'static str> {
-        if self.is_excluded(place) {
-            return Err("--exclude");
+        if let Some(flag) = self.flag_against(place) {
+            return Err(flag);
         }
         if place.is("", "secrets") {
             return match self.secrets {
@@ -212,6 +234,31 @@ mod tests {
 
     fn text(bytes: &[u8]) -> String {
         String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn flags_choose_kinds_and_namespaces() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let flag = |kinds: &[&str], namespaces: &[&str], key: &str| {
+            let conversion =
+                conversion(SecretPolicy::Mask, false, &["events"]).only(words(kinds), words(namespaces));
+            conversion.flag_against(KeyPlace::of(key).unwrap())
+        };
+        for (kinds, namespaces, key, expected) in [
+            (&[][..], &[][..], "/registry/pods/a/b", None),
+            (&["pods"], &[], "/registry/pods/a/b", None),
+            (&["pods"], &[], "/registry/secrets/a/b", Some("--kind")),
+            (&["pods"], &[], "/registry/namespaces/a", None),
+            (&["pods"], &[], "/registry/apiextensions.k8s.io/customresourcedefinitions/a", None),
+            (&[], &["a", "c"], "/registry/pods/a/b", None),
+            (&[], &["a", "c"], "/registry/pods/b/b", Some("--namespace")),
+            (&[], &["a"], "/registry/namespaces/a", None),
+            (&[], &["a"], "/registry/namespaces/b", Some("--namespace")),
+            (&[], &["a"], "/registry/minions/n", None),
+            (&["events"], &["a"], "/registry/events/a/b", Some("--exclude")),
+        ] {
+            assert_eq!(flag(kinds, namespaces, key), expected, "{kinds:?} {namespaces:?} {key}");
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! The documents of a source of manifests: a file, or all manifest files below a folder.
+//! The documents of a source of manifests: a file, or all manifest files below a folder. They may be compressed by gzip.
 
 use super::UnusableSource;
 use super::recorded::simkube;
+use flate2::read::MultiGzDecoder;
 use kstore_client::manifest::{self, ManifestError};
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -33,7 +35,7 @@ pub(super) fn read(source: &Path) -> Result<Vec<Value>, UnusableSource> {
     match objects.is_empty() {
         true => Err(UnusableSource(format!(
             "{} has no Kubernetes objects: an import reads a snapshot of an etcd, a file of manifests, or a folder with files that end in \
-             .json, .yaml or .yml",
+             .json, .yaml or .yml, also with .gz",
             source.display()
         ))),
         false => Ok(objects),
@@ -43,7 +45,9 @@ pub(super) fn read(source: &Path) -> Result<Vec<Value>, UnusableSource> {
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+        let plain = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let plain = Path::new(plain.strip_suffix(".gz").unwrap_or(plain));
+        let ending = plain.extension().and_then(OsStr::to_str).unwrap_or_default();
         if path.is_dir() {
             if depth > 0 {
                 collect(&path, depth - 1, files)?;
@@ -61,7 +65,7 @@ fn parse(file: &Path) -> Result<Vec<Value>, UnusableSource> {
         let most = MAX_BYTES >> 20;
         return Err(UnusableSource(format!("{} is larger than {most} MiB: split it", file.display())));
     }
-    let text = fs::read(file).map_err(|error| unreadable(file, &error))?;
+    let text = unpacked(fs::read(file).map_err(|error| unreadable(file, &error))?, MAX_BYTES, file)?;
     let shown = file.display();
     if simkube::is_message_pack(&text) {
         let trace = simkube::read(&text).map_err(|error| UnusableSource(format!("{shown}: {error}")))?;
@@ -76,6 +80,27 @@ fn parse(file: &Path) -> Result<Vec<Value>, UnusableSource> {
     Ok(objects.into_iter().map(|object| object.value).collect())
 }
 
+/// The bytes of a file, or those that it has compressed by gzip: at most `most`.
+fn unpacked(bytes: Vec<u8>, most: u64, file: &Path) -> Result<Vec<u8>, UnusableSource> {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    if !bytes.starts_with(&GZIP) {
+        return Ok(bytes);
+    }
+    let (mut text, shown) = (Vec::new(), file.display());
+    let read = MultiGzDecoder::new(&bytes[..]).take(most + 1).read_to_end(&mut text);
+    read.map_err(|error| {
+        let at = text.len();
+        UnusableSource(format!("{shown} cannot be decompressed after {at} bytes of its content: {error}"))
+    })?;
+    if text.len() as u64 > most {
+        return Err(UnusableSource(format!(
+            "{shown} is larger than {} MiB when decompressed: split it",
+            most >> 20
+        )));
+    }
+    Ok(text)
+}
+
 fn unreadable(path: &Path, error: &io::Error) -> UnusableSource {
     UnusableSource(format!("cannot read {}: {error}", path.display()))
 }
@@ -83,6 +108,9 @@ fn unreadable(path: &Path, error: &io::Error) -> UnusableSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write as _;
 
     #[test]
     fn files_below_a_folder_are_read_in_their_order_and_lists_are_their_items() {
@@ -110,6 +138,19 @@ mod tests {
         assert_eq!(names(read(dir.path()).unwrap()), ["3", "4", "1", "2"]);
         assert_eq!(names(read(&dir.path().join("b/c.json")).unwrap()), ["1", "2"]);
         let refused = |name: &str| read(&dir.path().join(name)).unwrap_err().to_string();
+        let packed = |text: &str| {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+            packed.write_all(text.as_bytes()).unwrap();
+            packed.finish().unwrap()
+        };
+        fs::write(dir.path().join("b/d.yaml.gz"), packed(&pod("5"))).unwrap();
+        fs::write(dir.path().join("b/log.gz"), packed("no manifest")).unwrap();
+        assert_eq!(names(read(dir.path()).unwrap()), ["3", "4", "1", "2", "5"]);
+        fs::write(dir.path().join("cut.yaml.gz"), &packed(&pod("5"))[..30]).unwrap();
+        assert!(refused("cut.yaml.gz").contains("cannot be decompressed after "));
+        let bomb = packed(&"a".repeat(3 << 20));
+        let refusal = unpacked(bomb, 2 << 20, Path::new("bomb.gz")).unwrap_err().to_string();
+        assert_eq!(refusal, "bomb.gz is larger than 2 MiB when decompressed: split it");
         assert!(refused("none.yaml").contains("No such file"));
         write("bytes.json", "x");
         fs::write(dir.path().join("bytes.json"), [b'{', 0xff]).unwrap();

@@ -27,7 +27,7 @@ use kstore_store::{EngineKind, Revision, Stamp};
 pub(crate) use objects::ObjectSet;
 use recorded::Timeline;
 use report::ImportReport;
-pub(crate) use serve::serve;
+pub(crate) use serve::{read_only, serve};
 use snapshot::Snapshot;
 use std::fs::File;
 use std::io::Read as _;
@@ -146,7 +146,8 @@ fn import_to(
         let snapshot = Snapshot::examine(path, args, &rng, &mut report)?;
         create(dir, nondet, &mut report, |writer, report| snapshot.write(writer, report))?;
     } else {
-        let conversion = Conversion::new(args.secrets, args.is_live, args.excluded.clone(), &rng);
+        let conversion = Conversion::new(args.secrets, args.is_live, args.excluded.clone(), &rng)
+            .only(args.kinds.clone(), args.namespaces.clone());
         let mut objects = ObjectSet::new(conversion, nondet);
         if let Source::Cluster(kubeconfig) = source {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -278,7 +278,8 @@ impl Gaps {
 impl<'a> Reader<'a> {
     fn new(args: &'a ImportArgs, rng: &Rng) -> anyhow::Result<Self> {
         let prefix = format!("/{}/", args.prefix.trim_matches('/'));
-        let conversion = Conversion::new(args.secrets, args.is_live, args.excluded.clone(), rng);
+        let conversion = Conversion::new(args.secrets, args.is_live, args.excluded.clone(), rng)
+            .only(args.kinds.clone(), args.namespaces.clone());
         let decryption =
             args.encryption.as_deref().map(|file| Decryption::open(file, &prefix, rng)).transpose()?;
         Ok(Self { args, prefix, conversion, decryption })
