@@ -33,7 +33,8 @@ pub struct Config {
     pub memory: String,
     /// Local disk of each node.
     pub ephemeral_storage: String,
-    /// Pods that fit on each node. Real kubelets default to 110; simulated pods cost little, so the default is 1000.
+    /// Pods that fit on each node. Real kubelets default to 110; simulated pods cost little, so the default is 1000. Nodes take fewer if
+    /// there are so many that the pod network has no more addresses for each: of the default network up to 8,192 nodes take 1000.
     pub pods: u32,
     /// Whether the cluster has the kinds of `sim.kstore.io`, so that NodeGroups make nodes and NodeFaults break them. The simulation's user
     /// needs the role in [`crate::sim_api::DEFINITIONS`].
@@ -168,6 +169,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The configuration with no more pods on each node than it gets addresses for: the pod network is shared by all nodes.
+    #[must_use]
+    pub(crate) fn with_addresses_for_pods(self) -> Self {
+        Self { pods: self.pods.min(self.pod_network.pods_of_each(self.nodes)), ..self }
+    }
+
     /// The name of node `index`.
     pub fn node_name(&self, index: usize) -> String {
         format!("{}{index}", self.name_prefix)

@@ -5,6 +5,7 @@ use crate::limits::{LEASE_DURATION_SECONDS, LEASE_INTERVAL};
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kstore_api::gate;
+use kstore_api::quantity::Quantity as Amount;
 use kstore_api::version::Minor;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -88,6 +89,12 @@ impl NodeShape {
     /// All taints with which the node registers.
     pub fn first_taints(&self) -> Vec<Taint> {
         self.taints.iter().chain(&self.startup_taints).cloned().collect()
+    }
+
+    /// How many pods the node takes, which its subnet has addresses for.
+    pub fn pods(&self) -> u32 {
+        let amount = self.capacity.get("pods").and_then(|amount| Amount::parse(&amount.0).ok());
+        amount.map_or(0, |amount| u32::try_from(amount.units().max(0)).unwrap_or(u32::MAX))
     }
 
     /// The shape of the nodes of `--nodes`.

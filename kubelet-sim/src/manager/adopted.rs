@@ -3,11 +3,11 @@
 use super::Manager;
 use super::nodes::NodeEntry;
 use crate::behavior::ANNOTATION_PREFIX;
-use crate::config::Network;
 use crate::record::NodeRecord;
 use crate::shape::NodeShape;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kstore_api::quantity::Quantity as Amount;
 use kstore_informer::Object as _;
 use std::sync::Arc;
 
@@ -22,6 +22,11 @@ const CAPACITY: [(&str, &str); 4] =
 /// The same with KWOK's annotation.
 const KWOK_CAPACITY: [(&str, &str); 3] = [("cpu", "1k"), ("memory", "1Ti"), ("pods", "1M")];
 
+/// Pods that a marked Node gets addresses for if it does not say how many it takes, or if the network has no more: a kubelet's default.
+const USUAL_PODS: u32 = 110;
+/// Pods that it gets addresses for at least.
+const FEWEST_PODS: u32 = 30;
+
 /// Whether a Node is marked to be simulated.
 fn is_marked(record: &NodeRecord) -> bool {
     let own = format!("{ANNOTATION_PREFIX}{MARK}");
@@ -31,17 +36,25 @@ fn is_marked(record: &NodeRecord) -> bool {
 impl Manager {
     /// Takes the state of a Node that this process does not simulate yet; simulates it if it is marked.
     pub(super) fn observe_foreign_node(&mut self, name: &str, record: Arc<NodeRecord>, now: Timestamp) {
-        self.others.insert(name.to_owned(), Arc::clone(&record));
+        self.note_other_node(name, Arc::clone(&record));
         if !self.config.adopts_marked_nodes || !is_marked(&record) {
             return;
         }
-        let Some((mut identity, slot)) = self.identity(name) else {
-            tracing::error!(name, "the networks are too small for more nodes");
+        // A Node may say that it takes more pods than the network has addresses for: its subnet is smaller then.
+        let capacity = record.status().capacity.as_ref();
+        let pods =
+            capacity.and_then(|capacity| capacity.get("pods")).and_then(|pods| Amount::parse(&pods.0).ok());
+        let pods = pods.map_or(USUAL_PODS, |pods| u32::try_from(pods.units()).unwrap_or(u32::MAX));
+        let sizes = [pods.min(self.config.pods), pods.min(USUAL_PODS), pods.min(FEWEST_PODS)];
+        let Some((mut identity, slot)) =
+            sizes.iter().find_map(|pods| self.identity(name, *pods, Some(&record)))
+        else {
+            tracing::error!(
+                name,
+                "the networks have no addresses for this node; delete Nodes, or mark fewer"
+            );
             return;
         };
-        if let Some(network) = Network::parse(record.pod_cidr()) {
-            identity.network = network;
-        }
         if let Some(ip) = record.internal_ip() {
             ip.clone_into(&mut identity.ip);
         }
@@ -64,7 +77,7 @@ impl Manager {
             record => {
                 self.remove_node(name, now);
                 if let Some(record) = record {
-                    self.others.insert(name.to_owned(), record);
+                    self.note_other_node(name, record);
                 }
                 true
             }

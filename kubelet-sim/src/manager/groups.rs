@@ -5,7 +5,6 @@ use super::nodes::{Membership, NodeEntry, Removal};
 use super::slots::Slots;
 use super::timers::Timers;
 use super::{Manager, Notice, Queue, Regarding};
-use crate::config::Network;
 use crate::device::spec::DeviceSpec;
 use crate::group::cost::Spent;
 use crate::group::names::Placeholders;
@@ -17,7 +16,6 @@ use crate::group::{GROUP_LABEL, INDEX_ANNOTATION};
 use crate::image::hash;
 use crate::limits::{COST_INTERVAL, INSTANCE_CHANGES, INSTANCE_RETRY};
 use crate::node;
-use crate::node::object::Identity;
 use crate::record::NodeRecord;
 use crate::shape::NodeShape;
 use jiff::Timestamp;
@@ -50,7 +48,7 @@ pub(super) struct Groups {
     /// Groups that may have something to do, each once.
     pub(super) dirty: Queue<String>,
     /// The numbers by which nodes of groups have their networks, after those of the configuration's nodes.
-    slots: Slots,
+    pub(super) slots: Slots,
     /// How often a group has looked at its nodes.
     #[cfg(test)]
     pub(super) turns: usize,
@@ -204,10 +202,8 @@ impl Manager {
             let spec = entry.spec.as_ref().filter(|_| !shape.startup_taints.is_empty());
             let rng = Rng::seeded(hash(self.seed, &["taints", &name]));
             let tainted = spec.map(|spec| spec.startup_taints.draw(&rng));
-            let Some((mut identity, slot)) = self.identity(&name) else { return };
-            if let Some(network) = Network::parse(record.pod_cidr()) {
-                identity.network = network;
-            }
+            let pods = shape.pods();
+            let Some((mut identity, slot)) = self.identity(&name, pods, Some(&record)) else { return };
             if let Some(ip) = record.internal_ip() {
                 ip.clone_into(&mut identity.ip);
             }
@@ -230,14 +226,6 @@ impl Manager {
         if let Some(entry) = self.groups.entries.get_mut(group) {
             entry.members.insert(node.to_owned());
         }
-    }
-
-    /// Name and networks of a new node; `None` if the networks are used up.
-    pub(super) fn identity(&mut self, name: &str) -> Option<(Identity, usize)> {
-        // The nodes of the configuration have the numbers below.
-        let identity = Identity::new(&self.config, self.config.nodes + self.groups.slots.first_free())?;
-        let slot = self.config.nodes + self.groups.slots.take();
-        Some((Identity { name: name.to_owned(), ..identity }, slot))
     }
 
     /// The group is deleted: its instances are given up.
@@ -413,8 +401,8 @@ impl Manager {
                 self.instance_failed(group, &name, now);
                 continue;
             }
-            let Some((identity, slot)) = self.identity(&name) else {
-                let (network, pods) = (self.config.pod_network, self.config.pods);
+            let (network, pods) = (self.config.pod_network, instance.shape.pods());
+            let Some((identity, slot)) = self.identity(&name, pods, None) else {
                 let text = format!(
                     "node {name:?} gets no pod network: {network} has no further subnet for {pods} pods"
                 );
@@ -511,6 +499,7 @@ impl Manager {
         self.by_node.remove(name);
         self.node_timers.set(&name.to_owned(), None);
         self.runtime.simulated.remove_node(name);
+        self.subnets.give_back(name);
         if let Some(number) = slot.checked_sub(self.config.nodes) {
             self.groups.slots.give_back(number);
         }

@@ -23,6 +23,7 @@ mod secrets;
 mod slots;
 pub(crate) mod sources;
 pub(crate) mod stages;
+mod subnets;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -31,15 +32,13 @@ pub(crate) mod write;
 mod write_delay;
 
 use crate::behavior::{self, BadAnnotation};
-use crate::config::{Config, Network};
+use crate::config::Config;
 use crate::limits::{NODE_WRITES, POD_WRITES};
-use crate::node::object::Identity;
 use crate::pod::{Input, PodEvent};
 use crate::pod_object::{Kind, PodObject, kind_of};
 use crate::record::{NodeRecord, PodRecord};
 use crate::runtime::route::Runtimes;
 use crate::runtime::{DueEvent, Event, Runtime};
-use crate::shape::NodeShape;
 use crate::stream::{Feed, Launch, PodExecution};
 use behaviors::Behaviors;
 use groups::{Groups, SimKind};
@@ -53,6 +52,7 @@ use sources::References;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use subnets::Subnets;
 use timers::Timers;
 use write::{Failure, Write, Written};
 
@@ -112,6 +112,8 @@ pub(crate) struct Manager {
     /// The Node objects that this process does not simulate.
     others: BTreeMap<String, Arc<NodeRecord>>,
     groups: Groups,
+    /// The pod networks of all nodes.
+    subnets: Subnets,
     fault_objects: FaultObjects,
     behaviors: Behaviors,
     /// DeviceClasses that exist.
@@ -126,7 +128,9 @@ impl Manager {
     /// The nodes of `config`, as many as its networks have space for; `existing` are the Node objects that
     /// already exist.
     pub(crate) fn new(config: Config, rng: &Rng, existing: &[Arc<NodeRecord>], now: Timestamp) -> Self {
+        let config = config.with_addresses_for_pods();
         let mut manager = Self {
+            subnets: Subnets::new(config.pod_network),
             runtime: Runtimes::new(&config, rng),
             config,
             nodes: BTreeMap::new(),
@@ -155,23 +159,7 @@ impl Manager {
             seed: rng.next_u64(),
             is_serving_changed: false,
         };
-        let shape = Arc::new(NodeShape::of(&manager.config));
-        let names: BTreeSet<String> =
-            (0..manager.config.nodes).map(|at| manager.config.node_name(at)).collect();
-        let others = existing.iter().filter(|record| !names.contains(record.key().name()));
-        manager.others = others.map(|record| (record.key().name().to_owned(), Arc::clone(record))).collect();
-        for index in 0..manager.config.nodes {
-            let Some(mut identity) = Identity::new(&manager.config, index) else {
-                tracing::error!(index, "the networks are too small for more nodes");
-                break;
-            };
-            let record = existing.iter().find(|record| record.key().name() == identity.name).cloned();
-            if let Some(network) = record.as_ref().and_then(|record| Network::parse(record.pod_cidr())) {
-                identity.network = network;
-            }
-            let entry = NodeEntry::new(identity, index, Arc::clone(&shape), record);
-            manager.add_node(entry, now);
-        }
+        manager.add_configured_nodes(existing, now);
         manager.add_runtime_node(existing, now);
         manager.adopt_existing(now);
         manager
@@ -317,7 +305,7 @@ impl Manager {
             let is_simulated = self.nodes.contains_key(key.name());
             match record {
                 Some(record) if !is_simulated => self.observe_foreign_node(key.name(), record, now),
-                None if !is_simulated => drop(self.others.remove(key.name())),
+                None if !is_simulated => self.forget_other_node(key.name()),
                 record => self.observe_node(key.name(), record, now),
             }
         }

@@ -23,14 +23,14 @@ impl Manager {
     /// Adds the node of the container runtime, if there is one. It is not ready until the runtime says that it is.
     pub(super) fn add_runtime_node(&mut self, existing: &[Arc<NodeRecord>], now: Timestamp) {
         let Some(cri) = self.config.cri.clone() else { return };
-        let Some((mut identity, slot)) = self.identity(&cri.node) else {
+        let record = existing.iter().find(|record| record.key().name() == cri.node).cloned();
+        let Some((mut identity, slot)) = self.identity(&cri.node, cri.pods, record.as_deref()) else {
             return tracing::error!(
                 node = cri.node,
                 "the networks are too small for the node of the container runtime"
             );
         };
         identity.ip.clone_from(&cri.machine.ip);
-        let record = existing.iter().find(|record| record.key().name() == cri.node).cloned();
         let mut node =
             NodeEntry::new(identity, slot, Arc::new(shape(&cri, NodeShape::of(&self.config))), record);
         node.runtime_problem = Some(UNKNOWN.to_owned());

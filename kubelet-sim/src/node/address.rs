@@ -4,6 +4,9 @@ use crate::config::Network;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
+/// Addresses of the smallest subnet of a node, so that a node whose kubelet takes few pods can be given more later.
+const LEAST_SUBNET: u64 = 32;
+
 impl Network {
     /// Parses a network such as `10.0.0.0/8`.
     pub fn parse(text: &str) -> Option<Self> {
@@ -34,13 +37,18 @@ impl Network {
         Some(Ipv4Addr::from(u32::from(self.base).wrapping_add(offset)))
     }
 
-    /// The `index`-th of equal subnets, each with `pods` addresses besides the first and last, and at least
-    /// 256 in all. `None` beyond the last.
-    pub fn slice(&self, index: usize, pods: u32) -> Option<Self> {
-        let size = (u64::from(pods) + 2).next_power_of_two().max(256);
-        let base = self.nth((index as u64).checked_mul(size)?).filter(|_| size <= self.len())?;
-        let prefix = 32 - u8::try_from(size.trailing_zeros()).ok()?;
-        Some(Self { base, prefix })
+    /// The prefix of the smallest network with `pods` addresses besides the first and last; it has at least [`LEAST_SUBNET`]. `None` if
+    /// IPv4 has no such network.
+    pub fn prefix_for(pods: u32) -> Option<u8> {
+        let size = (u64::from(pods) + 2).next_power_of_two().max(LEAST_SUBNET);
+        u8::try_from(size.trailing_zeros()).ok().and_then(|bits| 32u8.checked_sub(bits))
+    }
+
+    /// How many pods a node can have, at most, if each of `nodes` nodes gets an equal subnet.
+    pub fn pods_of_each(&self, nodes: usize) -> u32 {
+        let share = self.len() / (nodes as u64).max(1);
+        let size = share.checked_ilog2().map_or(0, |bits| 1u64 << bits);
+        u32::try_from(size.saturating_sub(2)).unwrap_or(u32::MAX)
     }
 }
 
@@ -108,13 +116,14 @@ mod tests {
     use proptest::prelude::{any, prop, proptest};
 
     #[test]
-    fn slices_are_as_small_as_their_pods_allow_and_do_not_overlap() {
+    fn subnets_are_as_small_as_their_pods_allow() {
+        let prefixes = [0, 30, 31, 110, 126, 127, 254, 1000, 1022, 1023].map(Network::prefix_for);
+        assert_eq!(prefixes, [27, 27, 26, 25, 25, 24, 24, 22, 22, 21].map(Some));
+        assert_eq!(Network::prefix_for(u32::MAX), None);
         let network = Network::parse("10.128.0.0/9").unwrap();
-        assert_eq!(network.slice(0, 1000).unwrap().to_string(), "10.128.0.0/22");
-        assert_eq!(network.slice(2, 1000).unwrap().to_string(), "10.128.8.0/22");
-        assert_eq!(network.slice(1, 110).unwrap().to_string(), "10.128.1.0/24");
-        assert_eq!(network.slice(8191, 1000).unwrap().to_string(), "10.255.252.0/22");
-        assert_eq!(network.slice(8192, 1000), None);
+        let pods =
+            [0, 1, 8192, 8193, 16_384, 16_385, 20_000, 65_536].map(|nodes| network.pods_of_each(nodes));
+        assert_eq!(pods, [8_388_606, 8_388_606, 1022, 510, 510, 254, 254, 126]);
     }
 
     #[test]

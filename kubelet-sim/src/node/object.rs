@@ -31,12 +31,17 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of node `index`; `None` if the networks are too small.
-    pub fn new(config: &Config, index: usize) -> Option<Self> {
+    /// The own address of node `index`; `None` if the network of nodes is too small.
+    pub fn address(config: &Config, index: usize) -> Option<String> {
         // By convention the first two addresses are the network itself and its gateway.
-        let ip = config.node_network.nth(index as u64 + 2)?.to_string();
-        let network = config.pod_network.slice(index, config.pods)?;
-        Some(Self { name: config.node_name(index), ip, network })
+        Some(config.node_network.nth(index as u64 + 2)?.to_string())
+    }
+
+    /// The identity of the first node of a cluster, if it takes `pods` pods; `None` if the networks are too small.
+    pub fn first(config: &Config, name: &str, pods: u32) -> Option<Self> {
+        let prefix = Network::prefix_for(pods).filter(|prefix| *prefix >= config.pod_network.prefix)?;
+        let network = Network { prefix, ..config.pod_network };
+        Some(Self { name: name.to_owned(), ip: Self::address(config, 0)?, network })
     }
 }
 
@@ -248,7 +253,7 @@ mod tests {
     #[test]
     fn equal_amounts_in_other_notation_are_not_stale() {
         let config = Config { memory: "16384Mi".to_owned(), ..Config::default() };
-        let identity = Identity::new(&config, 0).unwrap();
+        let identity = Identity::first(&config, &config.node_name(0), config.pods).unwrap();
         let (shape, health) = (NodeShape::of(&config), Health::default());
         let ours = status(&shape, &identity, &health, &[], None, Timestamp::UNIX_EPOCH);
         let shown = |name: &str, amount: &str| {

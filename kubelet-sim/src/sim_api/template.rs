@@ -40,8 +40,8 @@ pub fn template_node(
     let mut shape = shape(&config, &doc, &of, &name);
     // An autoscaler asks for nodes as they are once they have started.
     shape.startup_taints.clear();
-    let identity = Identity::new(&config, 0).ok_or("the networks have no space for a node")?;
-    let identity = Identity { name: name.clone(), ..identity };
+    let identity = Identity::first(&config, &name, shape.pods())
+        .ok_or("the networks have no space for a node of so many pods")?;
     let encoded = |error: serde_json::Error| error.to_string();
     let node =
         serde_json::to_value(object::node(&shape, &identity, &Health::default(), now)).map_err(encoded)?;

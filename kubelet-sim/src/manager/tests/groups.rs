@@ -3,8 +3,10 @@
 use super::World;
 use crate::config::Config;
 use crate::group::record::GroupRecord;
+use crate::manager::Manager;
 use crate::record::NodeRecord;
 use kstore_informer::Delta;
+use kstore_nondet::Rng;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -278,4 +280,58 @@ fn kubelets_of_a_group_renew_their_leases_as_often_as_it_says() {
     let seconds = ["fast-0", "slow-0", "usual-0"]
         .map(|name| world.api.leases[name]["spec"]["leaseDurationSeconds"].clone());
     assert_eq!(seconds, [8, 200, 40]);
+}
+
+fn network(world: &World, node: &str) -> String {
+    world.api.nodes[node]["spec"]["podCIDR"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_later_process_gives_a_new_node_no_subnet_that_another_node_has() {
+    let mut world = world();
+    let template = |pods: u32| json!({"capacity": {"pods": pods}});
+    world.group("web", json!({"replicas": 4, "template": template(110)}));
+    assert_eq!(network(&world, "web-3"), "10.128.1.128/25");
+    world.api.nodes.remove("web-1");
+    let records = world.api.nodes.values().map(|node| serde_json::to_vec(node).unwrap());
+    let records: Vec<_> = records.map(|json| Arc::new(NodeRecord::decode(&json).unwrap())).collect();
+    let config = Config { nodes: 1, has_sim_api: true, ..Config::default() };
+    world.manager = Manager::new(config, &Rng::seeded(9), &records, world.now);
+    world.group("web", json!({"replicas": 5, "template": template(110)}));
+    // The node of --nodes has space for 1000 pods, and the group's new nodes have the gap and what follows.
+    assert_eq!(network(&world, "node-0"), "10.128.4.0/22");
+    assert_eq!(world.nodes(), ["node-0", "web-0", "web-1", "web-2", "web-3", "web-4"]);
+    assert_eq!(
+        ["web-0", "web-1", "web-2", "web-3", "web-4"].map(|name| network(&world, name)),
+        ["10.128.0.0/25", "10.128.0.128/25", "10.128.1.0/25", "10.128.1.128/25", "10.128.2.0/25"]
+    );
+}
+
+#[test]
+fn more_nodes_than_the_network_has_large_subnets_for_take_fewer_pods_and_all_register() {
+    let networks = |count: usize| {
+        let pod_network = crate::config::Network::parse("10.128.0.0/13").unwrap();
+        let world = World::new(Config { nodes: count, pod_network, ..Config::default() });
+        let nodes = world.api.nodes.values();
+        let pods: std::collections::BTreeSet<String> =
+            nodes.map(|node| node["status"]["allocatable"]["pods"].as_str().unwrap().to_owned()).collect();
+        let subnets: std::collections::BTreeSet<String> =
+            world.api.nodes.keys().map(|name| network(&world, name)).collect();
+        (world.api.nodes.len(), subnets.len(), pods.into_iter().collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(networks(8), (8, 8, "1000".to_owned()));
+    assert_eq!(networks(512), (512, 512, "1000".to_owned()));
+    assert_eq!(networks(513), (513, 513, "510".to_owned()));
+}
+
+#[test]
+fn a_group_whose_nodes_take_too_many_pods_for_the_network_says_which_node_has_none() {
+    let mut world = world();
+    world.group("big", json!({"replicas": 3, "template": {"capacity": {"pods": 4_000_000}}}));
+    assert_eq!(world.nodes(), ["big-0", "big-1"]);
+    let problem = world.notices.iter().find(|notice| notice.reason == "InvalidSimulation").unwrap();
+    assert_eq!(
+        problem.message,
+        "node \"big-2\" gets no pod network: 10.128.0.0/9 has no further subnet for 4000000 pods"
+    );
 }
