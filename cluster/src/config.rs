@@ -10,7 +10,7 @@ use kstore_informer::metrics::Registry;
 use kstore_informer::{CacheSet, Revision};
 use kstore_kubelet_sim::{behavior, sim_api};
 use kstore_nondet::Nondet;
-use kstore_pipeline::pipeline::{AnnotationCheck, LocalComponents};
+use kstore_pipeline::pipeline::{LocalComponents, SimulationCheck};
 use kstore_store::NoSpaceReason;
 use std::fmt;
 use std::sync::Arc;
@@ -128,10 +128,13 @@ impl Components {
 
     /// The components about which the API server knows.
     pub(crate) fn local(&self) -> LocalComponents {
-        let check =
-            AnnotationCheck { prefix: behavior::ANNOTATION_PREFIX, problems: sim_api::annotation_problems };
-        let annotations = self.nodes.is_some().then_some(check);
-        LocalComponents { controllers: self.controllers.is_some(), annotations }
+        let check = SimulationCheck {
+            prefix: behavior::ANNOTATION_PREFIX,
+            group: sim_api::GROUP,
+            problems: sim_api::problems,
+        };
+        let simulation = self.nodes.is_some().then_some(check);
+        LocalComponents { controllers: self.controllers.is_some(), simulation }
     }
 }
 

@@ -67,15 +67,26 @@ impl FaultRecord {
     /// # Errors
     /// What is wrong with the spec.
     pub(crate) fn request(&self, now: Timestamp) -> Result<(FaultRequest, Timestamp), String> {
-        let FaultSpec { fault, value, at, duration, every, .. } = &self.object.spec;
+        let request = self.object.spec.request()?;
+        let created = self.object.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+        Ok((request, self.object.spec.at.time.as_ref().map_or(created, |time| time.0)))
+    }
+}
+
+impl FaultSpec {
+    /// The fault, with the time from which it counts left out.
+    ///
+    /// # Errors
+    /// What is wrong with the spec.
+    pub(crate) fn request(&self) -> Result<FaultRequest, String> {
+        let Self { fault, value, at, duration, every, .. } = self;
         let mut request =
             FaultRequest::of_object(fault, value.as_deref(), duration.as_deref(), every.as_deref())?;
         if let Some(after) = &at.after {
             let span = crate::behavior::duration(after);
             request.after += span.map_err(|expected| format!("at.after {after:?} is not {expected}"))?;
         }
-        let created = self.object.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
-        Ok((request, at.time.as_ref().map_or(created, |time| time.0)))
+        Ok(request)
     }
 }
 

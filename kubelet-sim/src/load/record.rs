@@ -18,6 +18,8 @@ pub(crate) struct LoadRecord {
     pub(crate) created: Timestamp,
     /// The spec, or what is wrong with it.
     pub(crate) spec: Result<LoadSpec, String>,
+    /// What its condition `Invalid` says is wrong; `None` if the condition is not true.
+    pub(crate) shown: Option<String>,
 }
 
 /// The fields of a ServiceLoad.
@@ -26,14 +28,32 @@ pub(crate) struct LoadRecord {
 struct LoadObject {
     metadata: ProjectedMeta<IgnoredAny, IgnoredAny, IgnoredAny, Time>,
     spec: LoadDoc,
+    status: LoadStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LoadStatus {
+    conditions: Vec<LoadCondition>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LoadCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    message: String,
 }
 
 impl LoadRecord {
     pub(crate) fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
-        let LoadObject { metadata, spec } = lenient::from_slice(json)?;
+        let LoadObject { metadata, spec, status } = lenient::from_slice(json)?;
+        let is_invalid = |one: &LoadCondition| one.kind == "Invalid" && one.status == "True";
+        let shown = status.conditions.into_iter().find(is_invalid).map(|condition| condition.message);
         let (key, revision) = (metadata.key(), metadata.revision());
         let created = metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-        Ok(Self { key, revision, uid: metadata.uid, created, spec: LoadSpec::check(&spec) })
+        Ok(Self { key, revision, uid: metadata.uid, created, spec: LoadSpec::check(&spec), shown })
     }
 }
 

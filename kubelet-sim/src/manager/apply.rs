@@ -72,15 +72,19 @@ pub(crate) async fn apply(client: &Client, write: &Write) -> Result<Written, Fai
             Err(error) => Err(failure(&error)),
         },
         Write::GroupStatus { group, status } => {
-            patch_custom(client, (GROUPS, group, "status"), json!({ "status": status })).await
+            patch_custom(client, (GROUPS, "", group, "status"), json!({ "status": status })).await
         }
         Write::FaultStatus { fault, status } => {
-            patch_custom(client, (FAULTS, fault, "status"), json!({ "status": status })).await
+            patch_custom(client, (FAULTS, "", fault, "status"), json!({ "status": status })).await
+        }
+        Write::LoadStatus { load, status } => {
+            let object = (LOADS, load.namespace(), load.name(), "status");
+            patch_custom(client, object, json!({ "status": status })).await
         }
         Write::GroupSize { group, base, replicas } => {
             let metadata = json!({ "resourceVersion": base.to_string() });
             let patch = json!({ "metadata": metadata, "spec": { "replicas": replicas } });
-            patch_custom(client, (GROUPS, group, ""), patch).await
+            patch_custom(client, (GROUPS, "", group, ""), patch).await
         }
     }
 }
@@ -113,11 +117,11 @@ async fn publish(client: &Client, node: &str, wanted: &DevicePools) -> Result<Re
 /// Merges `patch` into an object of the API of simulations: its resource, name and subresource.
 async fn patch_custom(
     client: &Client,
-    (plural, name, subresource): (&'static str, &str, &str),
+    (plural, namespace, name, subresource): (&'static str, &str, &str, &str),
     patch: Value,
 ) -> Result<Written, Failure> {
     let api = client.dynamic(sim_api::resource(plural));
-    match api.patch("", name, subresource, &Patch::Merge(patch)).await {
+    match api.patch(namespace, name, subresource, &Patch::Merge(patch)).await {
         Ok(object) => {
             let revision = object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
             Ok(Written { revision: Revision(revision.unwrap_or(0)), with_status: true })
@@ -183,6 +187,7 @@ fn add(transaction: Transaction, write: &Write) -> Option<Transaction> {
         Write::PodStatus { .. } | Write::RemovePod { .. } => return None,
         Write::DeleteNode { .. } | Write::GroupStatus { .. } | Write::GroupSize { .. } => return None,
         Write::FaultStatus { .. } | Write::ReclaimNotice { .. } | Write::FaultTimes { .. } => return None,
+        Write::LoadStatus { .. } => return None,
         Write::Devices { .. } | Write::NodeSpec { .. } => return None,
     })
 }

@@ -17,6 +17,7 @@ impl Manager {
     /// The writes of groups and faults that are due.
     pub(super) fn group_writes(&mut self, now: Timestamp) -> Vec<Write> {
         let mut writes = self.fault_writes();
+        writes.extend(self.load_writes(now));
         let is_open = |entry: &GroupEntry| entry.is_changed && !entry.in_flight && entry.retry_at.is_none();
         let open = self.groups.entries.iter().filter(|(_, entry)| is_open(entry));
         let names: Vec<String> = open.map(|(name, _)| name.clone()).collect();
@@ -104,6 +105,7 @@ impl Manager {
     ) {
         self.node_writes -= 1;
         let (Write::GroupStatus { group, .. } | Write::GroupSize { group, .. }) = write else {
+            self.written_load(write, &result, now);
             return self.written_fault(write, &result, now);
         };
         let Some(entry) = self.groups.entries.get_mut(group) else { return };

@@ -37,6 +37,8 @@ pub(crate) enum SimKind {
     NodeFault,
     /// Annotations of pods from outside.
     PodBehavior,
+    /// Requests to a Service; its name has its namespace and a slash before it.
+    ServiceLoad,
 }
 
 /// The groups of this process.

@@ -13,6 +13,7 @@ mod faults;
 mod follow;
 mod group_status;
 mod groups;
+mod loads;
 mod node_fault_objects;
 mod node_faults;
 mod nodes;
@@ -45,6 +46,7 @@ use groups::{Groups, SimKind};
 use jiff::Timestamp;
 use kstore_informer::{Delta, Key, Object, Revision};
 use kstore_nondet::Rng;
+use loads::Loads;
 use node_fault_objects::FaultObjects;
 use nodes::{NodeEntry, Removal};
 use pods::PodEntry;
@@ -115,6 +117,7 @@ pub(crate) struct Manager {
     /// The pod networks of all nodes.
     subnets: Subnets,
     fault_objects: FaultObjects,
+    loads: Loads,
     behaviors: Behaviors,
     /// DeviceClasses that exist.
     device_classes: BTreeSet<String>,
@@ -154,6 +157,7 @@ impl Manager {
             others: BTreeMap::new(),
             groups: Groups::default(),
             fault_objects: FaultObjects::default(),
+            loads: Loads::default(),
             behaviors: Behaviors::default(),
             device_classes: BTreeSet::new(),
             seed: rng.next_u64(),
@@ -344,6 +348,8 @@ impl Manager {
                 self.groups.dirty.push(&group);
             } else if let Some(fault) = self.fault_objects.timers.take_due(now) {
                 self.turn_fault(&fault, now);
+            } else if let Some(load) = self.loads.timers.take_due(now) {
+                self.retry_load(load);
             } else {
                 return;
             }
@@ -460,7 +466,10 @@ impl Manager {
                 }
                 return;
             }
-            Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. } => {
+            Write::GroupStatus { .. }
+            | Write::GroupSize { .. }
+            | Write::FaultStatus { .. }
+            | Write::LoadStatus { .. } => {
                 return self.written_by_simulation(write, result, now);
             }
             Write::CreateNode(node) => node.metadata.name.clone().unwrap_or_default(),
@@ -494,7 +503,8 @@ impl Manager {
     /// The time of the next deadline.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let own = [self.runtime.next_due(), self.pod_timers.next(), self.node_timers.next()];
-        let simulation = [self.groups.timers.next(), self.fault_objects.timers.next()];
+        let simulation =
+            [self.groups.timers.next(), self.fault_objects.timers.next(), self.loads.timers.next()];
         own.into_iter().chain(simulation).flatten().min()
     }
 

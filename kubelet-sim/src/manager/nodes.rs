@@ -415,7 +415,8 @@ impl NodeEntry {
                 self.devices.written(*version);
             }
             (Ok(_), Write::PodStatus { .. } | Write::RemovePod { .. }) => {}
-            (Ok(_), Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. }) => {}
+            (Ok(_), Write::GroupStatus { .. } | Write::GroupSize { .. }) => {}
+            (Ok(_), Write::FaultStatus { .. } | Write::LoadStatus { .. }) => {}
             (Err(Failure::Refused(why)), _) => {
                 tracing::warn!(node = self.identity.name, why, "the server refuses a write");
                 self.retry_at = Some(later(now, WRITE_RETRY_MAX));

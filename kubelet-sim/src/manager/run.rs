@@ -24,8 +24,8 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_container_sim::time::between;
 use kstore_informer::{
-    Builder, Causes, Delta, EventType, Informer, ListerWatcher, Object, Recorder, Reference, Subscription,
-    Supervisor, TaskGroup,
+    Builder, Causes, Delta, EventType, Informer, ListerWatcher, Object, Recorder, Reference,
+    Subscription, Supervisor, TaskGroup,
 };
 use kstore_nondet::{Nondet, Rng};
 use std::collections::BTreeMap;
@@ -186,6 +186,7 @@ impl Simulator {
         let (groups, faults) = self.config.has_sim_api.then(|| self.simulation(&tasks)).unzip();
         let usage_caches = self.config.has_sim_api.then(|| self.usage_caches(&tasks));
         let behaviors = usage_caches.as_ref().map(|caches| caches.behaviors.clone());
+        let loads = usage_caches.as_ref().map(|caches| caches.loads.subscribe());
         let rng = self.nondet.rng.fork("kubelet-sim");
         let (metrics, identities) = (self.config.metrics.clone(), self.config.identities.clone());
         let (registered, minor) = (self.config.registered.clone(), self.config.minor);
@@ -226,6 +227,7 @@ impl Simulator {
             groups,
             faults,
             behavior_changes: behaviors.as_ref().map(Informer::subscribe),
+            loads,
             behaviors,
             orders,
             serving,
@@ -271,6 +273,7 @@ struct Edge {
     groups: Option<Subscription<GroupRecord>>,
     faults: Option<Subscription<FaultRecord>>,
     behavior_changes: Option<Subscription<BehaviorRecord>>,
+    loads: Option<Subscription<LoadRecord>>,
     /// The cache of PodBehaviors until it is synced: no group makes nodes before, so that the first pods have what they say.
     behaviors: Option<Informer<BehaviorRecord>>,
     orders: OwnedMutexGuard<mpsc::Receiver<Order>>,
@@ -407,6 +410,7 @@ impl Edge {
             Some(deltas) = next_of(&mut self.behavior_changes) => self.manager.observe_behaviors(deltas),
             () = synced(self.behaviors.as_ref()), if self.behaviors.is_some() => self.behaviors = None,
             Some(deltas) = next_of(&mut self.groups), if self.behaviors.is_none() => self.manager.observe_groups(deltas, self.nondet.clock.now()),
+            Some(deltas) = next_of(&mut self.loads) => self.manager.observe_loads(deltas),
             Some(deltas) = next_of(&mut self.faults) => self.manager.observe_faults(deltas, self.nondet.clock.now()),
             () = tokio::time::sleep(deadline.unwrap_or_default()), if deadline.is_some() => {}
         }
@@ -473,14 +477,17 @@ fn record(recorder: &Recorder, notice: Notice) {
             uid: uid.to_string(),
             field_path,
         },
-        Regarding::Simulated { kind, name, uid } => Reference {
-            api_version: format!("{}/{}", sim_api::GROUP, sim_api::VERSION),
-            kind: format!("{kind:?}"),
-            namespace: String::new(),
-            name,
-            uid: uid.to_string(),
-            ..Reference::default()
-        },
+        Regarding::Simulated { kind, name, uid } => {
+            let (namespace, name) = name.split_once('/').unwrap_or(("", &name));
+            Reference {
+                api_version: format!("{}/{}", sim_api::GROUP, sim_api::VERSION),
+                kind: format!("{kind:?}"),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                uid: uid.to_string(),
+                ..Reference::default()
+            }
+        }
         Regarding::Node => Reference {
             api_version: "v1".to_owned(),
             kind: "Node".to_owned(),

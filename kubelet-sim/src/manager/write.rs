@@ -48,6 +48,8 @@ pub(crate) enum Write {
     GroupSize { group: String, base: Revision, replicas: u32 },
     /// The status of a NodeFault.
     FaultStatus { fault: String, status: Box<Value> },
+    /// The status of a ServiceLoad.
+    LoadStatus { load: Key, status: Box<Value> },
 }
 
 /// The devices of a node as their drivers publish them.
@@ -78,7 +80,8 @@ impl Write {
             | Self::Devices { .. }
             | Self::GroupStatus { .. }
             | Self::GroupSize { .. }
-            | Self::FaultStatus { .. } => "",
+            | Self::FaultStatus { .. }
+            | Self::LoadStatus { .. } => "",
         }
     }
 
@@ -94,7 +97,8 @@ impl Write {
             | Self::Devices { .. }
             | Self::GroupStatus { .. }
             | Self::GroupSize { .. }
-            | Self::FaultStatus { .. } => false,
+            | Self::FaultStatus { .. }
+            | Self::LoadStatus { .. } => false,
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::{GROUP, VERSION, definitions};
 use crate::behavior::{self, ANNOTATION_PREFIX};
-use crate::fault::request::{self, FaultRequest};
+use crate::fault::object::FaultSpec;
+use crate::fault::request;
 use crate::group::spec::{GroupDoc, GroupSpec};
 use crate::load::spec::{LoadDoc, LoadSpec};
 use crate::pod_behavior::spec::{BehaviorDoc, BehaviorSpec};
@@ -47,9 +48,14 @@ pub fn check(source: &str, object: &ManifestObject) -> Vec<String> {
     problems.into_iter().map(text).collect()
 }
 
-/// What is wrong with the annotations of this crate in an object of this kind, as sentences: those of pods, templates and Nodes.
-pub fn annotation_problems(kind: &str, object: &Value) -> Vec<String> {
+/// What is wrong with an object of this kind, as sentences: the annotations of pods, templates and Nodes, and what the schemas of this
+/// API's kinds cannot say. An event `InvalidSimulation` about the object has the same sentence.
+pub fn problems(kind: &str, object: &Value) -> Vec<String> {
     let mut problems = behavior::problems(kind, object);
+    if object["apiVersion"].as_str().is_some_and(|version| version.starts_with(&format!("{GROUP}/"))) {
+        // The kind of the object: one of the API server's tables need not name custom kinds.
+        problems.extend(object["kind"].as_str().and_then(|kind| meaning(kind, object).err()));
+    }
     let key = format!("{ANNOTATION_PREFIX}{}", request::ANNOTATION);
     if kind == "Node"
         && let Some(Err(problem)) = object["metadata"]["annotations"][&*key].as_str().map(request::parse)
@@ -104,17 +110,12 @@ fn meaning(kind: &str, object: &Value) -> Result<(), String> {
                 lenient::from_value(&object["spec"]).map_err(|error| format!("spec: {error}"))?;
             LoadSpec::check(&doc).map(drop)
         }
-        _ => {
-            let text = |name: &str| object["spec"][name].as_str();
-            FaultRequest::of_object(
-                text("fault").unwrap_or_default(),
-                text("value"),
-                text("duration"),
-                text("every"),
-            )
-            .map(drop)
-            .map_err(|error| format!("spec: {error}"))
+        "NodeFault" => {
+            let spec: FaultSpec =
+                lenient::from_value(&object["spec"]).map_err(|error| format!("spec: {error}"))?;
+            spec.request().map(drop)
         }
+        _ => Ok(()),
     }
 }
 
@@ -130,10 +131,50 @@ mod tests {
     #[test]
     fn faults_in_the_annotation_of_a_node_are_checked() {
         let node = |faults: &str| serde_json::json!({"metadata": {"annotations": {"kubelet-sim.kstore.io/fault": faults}}});
-        assert_eq!(annotation_problems("Node", &node("crash@5m")), [""; 0]);
+        assert_eq!(super::problems("Node", &node("crash@5m")), [""; 0]);
         let expected =
             "annotation kubelet-sim.kstore.io/fault: unknown fault \"crsh\"; did you mean \"crash\"?";
-        assert_eq!(annotation_problems("Node", &node("crsh")), [expected]);
+        assert_eq!(super::problems("Node", &node("crsh")), [expected]);
+    }
+
+    #[test]
+    fn objects_that_the_schema_admits_and_the_simulation_cannot_follow_have_a_problem() {
+        for (kind, spec, expected) in [
+            (
+                "NodeFault",
+                "{nodes: {names: [a]}, fault: crsh}",
+                "unknown fault \"crsh\"; did you mean \"crash\"?",
+            ),
+            (
+                "NodeFault",
+                "{nodes: {names: [a]}, fault: crash, at: {after: soon}}",
+                "at.after \"soon\" is not ",
+            ),
+            ("NodeGroup", "{namePattern: x}", "must contain {index} or {random}"),
+            (
+                "NodeGroup",
+                "{replicas: 60, maxReplicas: 50}",
+                "spec.replicas: replicas 60 is above maxReplicas 50",
+            ),
+            (
+                "PodBehavior",
+                "{match: {images: [x]}, behavior: {ready-afte: 5s}}",
+                "did you mean \"ready-after\"?",
+            ),
+            ("ServiceLoad", "{service: web, curve: {constant: 1, hours: [2]}}", "give one of"),
+        ] {
+            let object = &objects(&of(kind, spec)).unwrap()[0];
+            let found = super::problems(kind, &object.value);
+            assert!(found.len() == 1 && found[0].contains(expected), "{kind} {spec}: {found:?}");
+        }
+        let good = objects(GOOD).unwrap();
+        assert!(good.iter().all(|object| super::problems(object.kind(), &object.value).is_empty()));
+        let foreign = serde_json::json!({"apiVersion": "example.com/v1", "kind": "NodeFault", "spec": {"fault": "crsh"}});
+        assert_eq!(
+            super::problems("NodeFault", &foreign),
+            [""; 0],
+            "a kind of the same name of another group"
+        );
     }
 
     const GOOD: &str = "

@@ -9,7 +9,7 @@ use kstore_client::Gvr;
 use kstore_client::manifest::{ManifestObject, objects};
 use std::borrow::Cow;
 
-pub use check::{annotation_problems, check};
+pub use check::{check, problems};
 pub use install::{InstallError, install};
 pub use template::{TemplateNode, template_node};
 
@@ -18,7 +18,7 @@ pub const GROUP_LABEL: &str = group::GROUP_LABEL;
 /// The annotation of a NodeGroup with the uids of Nodes, separated by commas, that it gives up before all others.
 pub const REMOVE_ANNOTATION: &str = group::REMOVE_ANNOTATION;
 /// The group of the kinds.
-pub(crate) const GROUP: &str = "sim.kstore.io";
+pub const GROUP: &str = "sim.kstore.io";
 /// The version of the kinds.
 pub(crate) const VERSION: &str = "v1alpha1";
 

@@ -74,7 +74,7 @@ use std::time::Duration;
 pub use token::Identified;
 use tokio::time::Instant;
 pub use transact::Transacted;
-pub use unsupported::{AnnotationCheck, LocalComponents};
+pub use unsupported::{LocalComponents, SimulationCheck};
 
 /// The result of a request that succeeded. The front end encodes it.
 pub enum Answer {
@@ -366,7 +366,7 @@ impl Pipeline {
             let Request { user, target, action, .. } = request;
             let unsupported = unsupported::warning(self.local, user, target, action);
             warnings.extend(unsupported.map(str::to_owned));
-            warnings.extend(unsupported::annotation_warnings(self.local, user, target, action, answer));
+            warnings.extend(unsupported::simulation_warnings(self.local, user, target, action, answer));
         }
         done
     }

@@ -17,22 +17,24 @@ use serde_json::Value;
 pub struct LocalComponents {
     /// kstore's controllers.
     pub controllers: bool,
-    /// The annotations that the simulated nodes read, for warnings about those that they do not understand.
-    pub annotations: Option<AnnotationCheck>,
+    /// What the simulated nodes read, for warnings about what they do not understand.
+    pub simulation: Option<SimulationCheck>,
 }
 
-/// The annotations of simulated nodes.
+/// What simulated nodes read besides Kubernetes' objects: annotations, and the kinds of a group.
 #[derive(Clone, Copy, Debug)]
-pub struct AnnotationCheck {
-    /// The prefix of their names. Objects without it are not checked.
+pub struct SimulationCheck {
+    /// The prefix of the annotations' names. Built-in objects without it are not checked.
     pub prefix: &'static str,
-    /// What is wrong with those in an object of this kind, each in a sentence.
+    /// The API group of the kinds, which are custom ones.
+    pub group: &'static str,
+    /// What is wrong with the annotations in an object of this kind, or with an object of the group, each in a sentence.
     pub problems: fn(kind: &str, object: &Value) -> Vec<String>,
 }
 
 impl LocalComponents {
     /// Every component.
-    pub const ALL: Self = Self { controllers: true, annotations: None };
+    pub const ALL: Self = Self { controllers: true, simulation: None };
 }
 
 /// A kind whose objects no controller here acts on, with its warning.
@@ -66,21 +68,23 @@ pub(super) fn warning(
     local.controllers.then_some(row.text)
 }
 
-/// The warnings for `user` about annotations of simulated nodes in an object that it wrote. Service accounts of the cluster's own
-/// controllers, which copy the annotations of others, get none.
-pub(super) fn annotation_warnings(
+/// The warnings for `user` about what simulated nodes do not understand in an object that it wrote: annotations, and kinds of their own.
+/// Service accounts of the cluster's own controllers, which copy the annotations of others, get none.
+pub(super) fn simulation_warnings(
     local: LocalComponents,
     user: &UserInfo,
     target: &Target,
     action: &Action,
     answer: &Answer,
 ) -> Vec<String> {
-    let (Some(check), Answer::Object(written)) = (local.annotations, answer) else { return Vec::new() };
+    let (Some(check), Answer::Object(written)) = (local.simulation, answer) else { return Vec::new() };
     let is_silent = is_component(user) || user.username.starts_with("system:serviceaccount:kube-system:");
-    if is_silent || !writes_object(target, action) || !written.entry.mentions(check.prefix) {
+    let entry = &written.entry;
+    let is_read = entry.mentions(check.prefix) || target.custom.is_some() && entry.mentions(check.group);
+    if is_silent || !writes_object(target, action) || !is_read {
         return Vec::new();
     }
-    (check.problems)(target.resource.kind, &written.entry.parse_without_managed_fields())
+    (check.problems)(target.resource.kind, &entry.parse_without_managed_fields())
 }
 
 /// Whether an action writes the whole object. Writes to the status are by components that do act on the

@@ -4,6 +4,7 @@ mod admission;
 mod devices;
 mod faults;
 mod groups;
+mod loads;
 mod start_faults;
 
 use super::sources::SourceOrder;
@@ -95,7 +96,8 @@ impl Api {
             Write::DeleteNode { node, .. } => {
                 self.nodes.remove(node).ok_or(Failure::NotFound)?;
             }
-            Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. } => {}
+            Write::GroupStatus { .. } | Write::GroupSize { .. } => {}
+            Write::FaultStatus { .. } | Write::LoadStatus { .. } => {}
             Write::ReclaimNotice { node, patch }
             | Write::FaultTimes { node, patch }
             | Write::NodeSpec { node, patch } => self.notify(node, patch)?,
@@ -174,7 +176,8 @@ impl World {
             }
             Write::DeleteNode { .. } => self.show_node_gone(name),
             Write::Lease { .. } | Write::Devices { .. } => {}
-            Write::GroupStatus { .. } | Write::GroupSize { .. } | Write::FaultStatus { .. } => {}
+            Write::GroupStatus { .. } | Write::GroupSize { .. } => {}
+            Write::FaultStatus { .. } | Write::LoadStatus { .. } => {}
         }
     }
 
@@ -270,6 +273,10 @@ fn word(write: &Write) -> (String, String) {
         Write::FaultStatus { fault, status } => (
             format!("fault {fault} {} {}", status["phase"].as_str().unwrap(), status["nodes"]),
             fault.clone(),
+        ),
+        Write::LoadStatus { load, status } => (
+            format!("load {load} Invalid={}", status["conditions"][0]["status"].as_str().unwrap()),
+            load.to_string(),
         ),
     }
 }
