@@ -19,6 +19,8 @@ pub struct Gates {
     pub schedules_gangs: bool,
     /// `DRAExtendedResource`: devices of a DeviceClass satisfy requests for the class's extended resource.
     pub extends_resources: bool,
+    /// `VolumeLimitScaling`: a pod whose volumes a CSI driver serves runs only on nodes that have the driver, if the CSIDriver asks for it.
+    pub requires_csi_drivers: bool,
 }
 
 impl Default for Gates {
@@ -32,13 +34,14 @@ impl Default for Gates {
             matches_declared_features: true,
             schedules_gangs: false,
             extends_resources: true,
+            requires_csi_drivers: false,
         }
     }
 }
 
 impl Gates {
     /// The names of the gates.
-    pub const NAMES: [&str; 8] = [
+    pub const NAMES: [&str; 9] = [
         "SchedulerPopFromBackoffQ",
         "NominatedNodeNameForExpectation",
         "DRASchedulerFilterTimeout",
@@ -47,6 +50,7 @@ impl Gates {
         "NodeDeclaredFeatures",
         "GangScheduling",
         "DRAExtendedResource",
+        "VolumeLimitScaling",
     ];
 
     /// Whether the gate of this name is on. A name that is not in [`Gates::NAMES`] is off.
@@ -60,6 +64,7 @@ impl Gates {
             matches_declared_features,
             schedules_gangs,
             extends_resources,
+            requires_csi_drivers,
         } = *self;
         let values = [
             pop_from_backoff,
@@ -70,6 +75,7 @@ impl Gates {
             matches_declared_features,
             schedules_gangs,
             extends_resources,
+            requires_csi_drivers,
         ];
         Self::NAMES.iter().zip(values).any(|(own, is_on)| *own == name && is_on)
     }
@@ -85,6 +91,7 @@ impl Gates {
             matches_declared_features,
             schedules_gangs,
             extends_resources,
+            requires_csi_drivers,
         ] = Self::NAMES.map(is_on);
         Self {
             pop_from_backoff,
@@ -95,6 +102,7 @@ impl Gates {
             matches_declared_features,
             schedules_gangs,
             extends_resources,
+            requires_csi_drivers,
         }
     }
 }

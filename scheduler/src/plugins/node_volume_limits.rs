@@ -1,9 +1,11 @@
 //! The plugin NodeVolumeLimits: the node can attach the pod's CSI volumes in addition to those of its pods. A
 //! volume of several pods of a node counts once. The CSINode of the node's name gives the limits; without a
-//! CSINode there are no limits.
+//! CSINode there are no limits. With the gate `VolumeLimitScaling` a node without a driver refuses the pods with the driver's volumes, if
+//! the CSIDriver says so (`preventPodSchedulingIfMissing`).
 
 use crate::event::EventKind::{NodeAdded, PodFreed};
 use crate::event::{ClusterEvent, EventKind, EventSet};
+use crate::gates::Gates;
 use crate::node_state::NodeState;
 use crate::plugin::{ClusterView, ExtensionPoint, Plugin, PreFilter, Refused, Row};
 use crate::pod::PodInfo;
@@ -13,7 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The plugin.
 #[derive(Default)]
-pub(crate) struct NodeVolumeLimits;
+pub(crate) struct NodeVolumeLimits {
+    /// Whether CSIDrivers may require that nodes have them: the gate `VolumeLimitScaling`.
+    requires_drivers: bool,
+}
 
 /// The CSI volumes of a pod; there are some.
 pub(crate) struct WantedVolumes<'a> {
@@ -32,6 +37,10 @@ impl Plugin for NodeVolumeLimits {
         events: EventSet::of(&[NodeAdded, PodFreed, EventKind::Storage]),
     };
 
+    fn gated(self, gates: Gates) -> Self {
+        Self { requires_drivers: gates.requires_csi_drivers }
+    }
+
     fn prefilter<'a>(&self, pod: &'a PodInfo, cluster: ClusterView<'a>) -> PreFilter<'a, WantedVolumes<'a>> {
         let storage = &cluster.inventory.storage;
         let wanted = csi_volumes(pod, storage);
@@ -39,21 +48,42 @@ impl Plugin for NodeVolumeLimits {
     }
 
     fn check(&self, _pod: &PodInfo, volumes: &WantedVolumes<'_>, node: &NodeState) -> Result<(), Refused> {
+        if self.requires_drivers
+            && let Some(driver) = missing_driver(volumes, &node.info().name)
+        {
+            let text = format!("{driver} CSI driver is not installed on the node");
+            return Err(Refused::by(true, 0).with_texts(vec![text.into()]));
+        }
         let is_admitted = admits(&volumes.wanted, volumes.storage, node);
         if is_admitted { Ok(()) } else { Err(Refused::resolvable(0)) }
     }
 
     /// The removal of a pod with claims helps, and so do a new node and changes of a CSINode. So do changes of the pod's claims: their
-    /// volumes may be attached already.
+    /// volumes may be attached already. A CSIDriver helps if it does not require itself on nodes any more.
     fn may_help(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> bool {
         match event {
             ClusterEvent::PodFreed(other) => !other.claims().is_empty(),
             ClusterEvent::NodeAdded(..) => true,
             ClusterEvent::Storage(StorageEvent::CsiNode, _) => pod.volumes.is_some(),
             ClusterEvent::Storage(StorageEvent::Claim(key), _) => pod.uses(key),
+            ClusterEvent::Storage(StorageEvent::CsiDriver(driver), storage) => {
+                self.requires_drivers
+                    && csi_volumes(pod, storage).iter().any(|volume| volume.driver == *driver)
+                    && !storage.keeps_pods_from_other_nodes(driver)
+            }
             _ => false,
         }
     }
+}
+
+/// The first driver of the pod's volumes that the node lacks and that does not let their pods run on such nodes.
+fn missing_driver<'v>(volumes: &'v WantedVolumes<'_>, node: &str) -> Option<&'v str> {
+    let installed = volumes.storage.csi_node(node).map(|csi| &csi.drivers);
+    let is_missing = |driver: &&str| {
+        volumes.storage.keeps_pods_from_other_nodes(driver)
+            && installed.is_none_or(|installed| !installed.contains(*driver))
+    };
+    volumes.wanted.iter().map(|volume| &*volume.driver).find(is_missing)
 }
 
 /// The CSI volumes of `pod`. A claim without volume counts as one volume of its class's provisioner.

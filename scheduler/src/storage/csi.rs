@@ -7,13 +7,15 @@ use crate::pod_constraints::LabelSelector;
 use crate::quantity::Amount;
 use kstore_api::lenient;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Fields of a CSINode that the scheduler reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsiNode {
     /// The maximum number of volumes of the node by driver. A driver that is not listed has no limit.
     pub limits: BTreeMap<String, i64>,
+    /// The names of the drivers that the node has.
+    pub drivers: BTreeSet<String>,
 }
 
 /// Fields of a CSIDriver that the scheduler reads.
@@ -22,6 +24,8 @@ pub struct CsiDriver {
     /// Whether the driver publishes CSIStorageCapacities. The provisioner then makes a volume only where one
     /// of them has enough capacity.
     pub publishes_capacity: bool,
+    /// Whether pods with its volumes run only on nodes that have the driver (`preventPodSchedulingIfMissing`).
+    pub keeps_pods_from_other_nodes: bool,
 }
 
 /// Fields of a CSIStorageCapacity that the scheduler reads.
@@ -76,9 +80,10 @@ pub fn decode_node(json: &[u8]) -> Result<Record<CsiNode>, serde_json::Error> {
         count: Option<i64>,
     }
     let doc = lenient::from_slice::<Doc>(json)?;
-    let drivers = doc.spec.drivers.unwrap_or_default().into_iter();
-    let limits = drivers.filter_map(|driver| Some((driver.name, driver.allocatable?.count?))).collect();
-    Ok(Record::of(doc.metadata, CsiNode { limits }))
+    let listed = doc.spec.drivers.unwrap_or_default();
+    let drivers = listed.iter().map(|driver| driver.name.clone()).collect();
+    let limits = listed.into_iter().filter_map(|driver| Some((driver.name, driver.allocatable?.count?)));
+    Ok(Record::of(doc.metadata, CsiNode { limits: limits.collect(), drivers }))
 }
 
 /// Decodes a CSIDriver.
@@ -98,10 +103,14 @@ pub fn decode_driver(json: &[u8]) -> Result<Record<CsiDriver>, serde_json::Error
     #[serde(rename_all = "camelCase", default)]
     struct SpecDoc {
         storage_capacity: Option<bool>,
+        prevent_pod_scheduling_if_missing: Option<bool>,
     }
     let doc = lenient::from_slice::<Doc>(json)?;
-    let publishes_capacity = doc.spec.storage_capacity == Some(true);
-    Ok(Record::of(doc.metadata, CsiDriver { publishes_capacity }))
+    let fields = CsiDriver {
+        publishes_capacity: doc.spec.storage_capacity == Some(true),
+        keeps_pods_from_other_nodes: doc.spec.prevent_pod_scheduling_if_missing == Some(true),
+    };
+    Ok(Record::of(doc.metadata, fields))
 }
 
 /// Decodes a CSIStorageCapacity.

@@ -191,6 +191,12 @@ impl Storage {
         driver.is_some_and(|driver| driver.publishes_capacity)
     }
 
+    /// Whether pods with volumes of the driver run only on nodes that have it.
+    pub(crate) fn keeps_pods_from_other_nodes(&self, driver: &str) -> bool {
+        let driver = self.csi_drivers.get(&Key::new("", driver));
+        driver.is_some_and(|driver| driver.keeps_pods_from_other_nodes)
+    }
+
     /// The published capacities.
     pub(crate) fn capacities(&self) -> impl Iterator<Item = &Capacity> {
         self.capacities.values().map(|record| &record.fields)

@@ -1,6 +1,7 @@
 //! Tests of pods with claims: their waits, their wake-ups and the decisions about their volumes.
 
 use super::*;
+use crate::gates::Gates;
 use crate::testing::{bound_claim, claim, claiming_pod, class, near, volume};
 
 fn bind_volumes(scheduler: &mut Scheduler, second: i64) -> VolumeWrites {
@@ -317,6 +318,69 @@ fn the_csi_node_limits_the_volumes_of_a_driver_per_node() {
     assert!(message.starts_with("0/1 nodes are available: 1 node(s) exceed max volume count. "), "{message}");
     s.storage(csi_node(3), at(5));
     assert_eq!(&*bind(&mut s, 5).pod.uid, "r");
+}
+
+/// A scheduler with the gate `VolumeLimitScaling` or without it.
+fn scheduler_with_gate(requires_csi_drivers: bool) -> Scheduler {
+    let plugins = Registry::in_tree_with(Gates { requires_csi_drivers, ..Gates::default() });
+    let profile = Profile { plugins, ..Profile::named(NAME) };
+    Scheduler::of(profile.into(), PodBackoff::default(), &Rng::seeded(1))
+}
+
+fn csi_driver(requires: Option<bool>) -> StorageChange {
+    let value = json!({ "metadata": { "name": "d" }, "spec": { "preventPodSchedulingIfMissing": requires } });
+    StorageChange::CsiDriver(crate::testing::set(&value, crate::storage::csi::decode_driver))
+}
+
+fn csi_node_with(driver: &str) -> StorageChange {
+    let value =
+        json!({ "metadata": { "name": "n1" }, "spec": { "drivers": [{ "name": driver, "nodeID": "x" }] } });
+    StorageChange::CsiNode(crate::testing::set(&value, crate::storage::csi::decode_node))
+}
+
+/// The pod `p` with a volume of the driver `d` waits for its attempt.
+fn with_claim_of_driver(mut s: Scheduler) -> Scheduler {
+    s.node(Change::Set(node("n1", json!({}))), at(0));
+    s.storage(
+        volume("v", "1Gi", json!({ "spec": { "csi": { "driver": "d", "volumeHandle": "v" } } })),
+        at(0),
+    );
+    s.storage(bound_claim("c", "v", json!({})), at(0));
+    s.pod(Change::Set(claiming_pod("p", &["c"])), at(0));
+    s
+}
+
+#[test]
+fn a_driver_that_requires_itself_keeps_its_pods_from_nodes_without_it() {
+    for (has_gate, requires, installed) in [true, false]
+        .into_iter()
+        .flat_map(|gate| [None, Some(false), Some(true)].map(|requires| (gate, requires)))
+        .flat_map(|(gate, requires)| [None, Some("other"), Some("d")].map(|driver| (gate, requires, driver)))
+    {
+        let mut s = with_claim_of_driver(scheduler_with_gate(has_gate));
+        s.storage(csi_driver(requires), at(0));
+        if let Some(driver) = installed {
+            s.storage(csi_node_with(driver), at(0));
+        }
+        if has_gate && requires == Some(true) && installed != Some("d") {
+            let message = refuse(&mut s, 0).message;
+            let expected = "0/1 nodes are available: 1 d CSI driver is not installed on the node. ";
+            assert!(message.starts_with(expected), "{installed:?}: {message}");
+        } else {
+            assert_eq!(&*bind(&mut s, 0).pod.uid, "p", "{has_gate} {requires:?} {installed:?}");
+        }
+    }
+}
+
+#[test]
+fn a_pod_that_lacks_its_driver_wakes_when_a_node_has_it_or_when_the_driver_does_not_require_it() {
+    for helps in [csi_node_with("d"), csi_driver(Some(false))] {
+        let mut s = with_claim_of_driver(scheduler_with_gate(true));
+        s.storage(csi_driver(Some(true)), at(0));
+        refuse(&mut s, 0);
+        s.storage(helps, at(5));
+        assert_eq!(&*bind(&mut s, 5).pod.uid, "p");
+    }
 }
 
 #[test]

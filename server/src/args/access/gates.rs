@@ -40,6 +40,12 @@ const APIS: &str = "runtime-config";
 /// Gates that `--feature-gates` names, each with its last value.
 type Explicit<'a> = BTreeMap<&'a str, bool>;
 
+/// Whether the gate changes what the scheduler does in a version. One reads a member that objects have only where it is on by default.
+fn is_of_scheduler(minor: Minor, gate: &str) -> bool {
+    let lacks_member = gate == "VolumeLimitScaling" && minor < Minor::V37;
+    kstore_scheduler::Gates::NAMES.contains(&gate) && !lacks_member
+}
+
 /// Checks every `NAME=BOOL` of `--feature-gates` as a version of Kubernetes does, and returns the warnings about those without effect.
 ///
 /// # Errors
@@ -71,7 +77,7 @@ pub(crate) fn feature_gates(minor: Minor, settings: &[String]) -> Result<Vec<Str
             on != (gate.is_on || PRESENT.contains(&name))
                 && !opt_in::is_gate(name)
                 && !SWITCHED.contains(&name)
-                && !kstore_scheduler::Gates::NAMES.contains(&name)
+                && !is_of_scheduler(minor, name)
         } else {
             return Err(FlagError::new(FLAG, setting, format!("unrecognized feature gate: {name}")));
         };
