@@ -83,6 +83,11 @@ impl Profiles {
         }
     }
 
+    /// The profile at a place that [`place_of`](Self::place_of) gave.
+    pub(crate) fn at(&self, place: usize) -> &Profile {
+        &self.0[place]
+    }
+
     /// The profile of a pod for which the scheduler is responsible; of another pod, any.
     pub fn of(&self, pod: &PodInfo) -> &Profile {
         &self.0[self.place_of(pod)]

@@ -20,7 +20,7 @@ impl PluginId {
 }
 
 /// A set of plugins of one registry, perhaps with the extenders.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PluginSet(u128);
 
 impl PluginSet {

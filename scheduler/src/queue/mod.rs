@@ -14,6 +14,7 @@
 
 mod backoff;
 mod followed;
+mod index;
 mod refused;
 
 use crate::event::ClusterEvent;
@@ -21,6 +22,7 @@ use crate::plugin::PluginSet;
 use crate::pod::{PodInfo, Uid};
 use crate::profile::Profiles;
 pub use backoff::PodBackoff;
+use index::{HintIndex, ParkedSince};
 use jiff::Timestamp;
 use kstore_informer::Revision;
 use kstore_nondet::HashMap;
@@ -116,9 +118,14 @@ pub struct Queue {
     /// The held pods, with the revision of the last event that would have woken each.
     suspended: BTreeMap<Uid, Option<Revision>>,
     refused: RefusedPods,
+    /// The unschedulable and the held pods by what refused them.
+    hints: HintIndex,
     /// Number of the unschedulable pods that were never tried.
     untried: usize,
     entries: u64,
+    /// How many pods events have asked about.
+    #[cfg(test)]
+    asked: std::cell::Cell<usize>,
 }
 
 impl Queue {
@@ -129,6 +136,8 @@ impl Queue {
 
     /// Whether `event` may have changed the result of a plugin that refused the pod.
     fn helps(&self, queued: &QueuedPod, event: &ClusterEvent<'_>) -> bool {
+        #[cfg(test)]
+        self.asked.set(self.asked.get() + 1);
         let plugins = &self.profiles.of(&queued.pod).plugins;
         plugins.may_help(queued.refused_by, &queued.pod, event)
     }
@@ -360,16 +369,32 @@ impl Queue {
             flight.helped = flight.helped.union(helped);
             flight.revision = revision;
         }
-        let helped = |uid: &&Uid| self.helps(&self.pods[*uid].1, &event);
-        let woken: Vec<Uid> = self.unschedulable.values().filter(helped).cloned().collect();
-        let held: Vec<Uid> = self.suspended.keys().filter(helped).cloned().collect();
+        let (mut woken, held) = self.helped(&event);
         self.suspended.extend(held.into_iter().map(|uid| (uid, Some(revision))));
-        for uid in &woken {
+        // Those that wait longest wake first, whatever refused them.
+        woken.sort_unstable_by_key(|(since, _)| *since);
+        for (_, uid) in &woken {
             let (_, mut queued) = self.take(uid).expect("a pod in the pool is in the queue");
             queued.cause = revision;
             self.wake(queued, now);
         }
         woken.len()
+    }
+
+    /// The unschedulable and the held pods that `event` may help. Of pods that are alike one is asked, and none of pods whose plugins do
+    /// not hear of such events.
+    fn helped(&self, event: &ClusterEvent<'_>) -> (Vec<(ParkedSince, Uid)>, Vec<Uid>) {
+        let (mut woken, mut held) = (Vec::new(), Vec::new());
+        for (profile, by, pods) in self.hints.iter() {
+            if !self.profiles.at(profile).plugins.hear(by, event.kind()) {
+                continue;
+            }
+            if pods.any().is_some_and(|uid| self.helps(&self.pods[uid].1, event)) {
+                woken.extend(pods.unschedulable.iter().map(|(since, uid)| (*since, uid.clone())));
+                held.extend(pods.held.iter().cloned());
+            }
+        }
+        (woken, held)
     }
 
     /// The time at which [`pop`](Self::pop) may return a pod without a further change; `None` if only a
@@ -447,13 +472,25 @@ impl Queue {
     }
 
     fn park(&mut self, queued: QueuedPod) {
+        let pods = &self.pods;
+        let pod = |uid: &Uid| pods.get(uid).map(|(_, queued)| &*queued.pod);
+        self.hints.park(self.hint_place(&queued), &queued, pod);
         let position = (queued.queued, queued.entry);
         self.untried += usize::from(queued.attempts == 0);
         self.unschedulable.insert(position, Arc::clone(&queued.pod.uid));
         self.put(QueuePosition::Unschedulable(position.0, position.1), queued);
     }
 
+    /// The place of the pod's profile, and whether this crate has all plugins that refused the pod.
+    fn hint_place(&self, queued: &QueuedPod) -> (usize, bool) {
+        let place = self.profiles.place_of(&queued.pod);
+        (place, self.profiles.at(place).plugins.are_in_tree(queued.refused_by))
+    }
+
     fn hold(&mut self, queued: QueuedPod, missed: Option<Revision>) {
+        let pods = &self.pods;
+        let pod = |uid: &Uid| pods.get(uid).map(|(_, queued)| &*queued.pod);
+        self.hints.hold(self.hint_place(&queued), &queued, pod);
         self.suspended.insert(Arc::clone(&queued.pod.uid), missed);
         self.put(QueuePosition::Held, queued);
     }
@@ -478,6 +515,7 @@ impl Queue {
     fn take(&mut self, uid: &Uid) -> Option<(QueuePosition, QueuedPod)> {
         let (position, queued) = self.pods.remove(uid)?;
         self.refused.remove(self.profiles.place_of(&queued.pod), queued.refused_by);
+        self.hints.remove(&queued);
         let found = match position {
             QueuePosition::Active(rank) => self.active.remove(&rank),
             QueuePosition::Backoff(expiry, rank) => self.backoff.remove(&(expiry, rank)),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::devices::Devices;
 use crate::plugins::Registry;
-use crate::testing::{at, cpu_pod, node, on, pod, with};
+use crate::testing::{at, cpu_pod, node, on, pod, processor_time, with};
 use serde_json::json;
 
 fn queue(pods: &[(&str, i32)]) -> Queue {
@@ -236,4 +236,110 @@ fn waiting_pods_count_for_the_plugins_that_refused_them() {
     assert_eq!(counts(&queue), [0, 0], "and pods on which is being decided do not");
     queue.give_back_failed(queued, at(5));
     assert_eq!(counts(&queue), [0, 0]);
+}
+
+/// Pods of a few shapes, so that some are alike and others differ in what one plugin reads.
+fn shaped(name: &str, shape: u8) -> Arc<PodInfo> {
+    let spec = match shape {
+        0 => json!({}),
+        1 => json!({ "tolerations": [{ "key": "k", "operator": "Exists" }] }),
+        2 => json!({ "nodeSelector": { "disk": "ssd" } }),
+        3 => {
+            json!({ "containers": [{ "resources": { "requests": { "cpu": "1" } }, "ports": [{ "hostPort": 80 }] }] })
+        }
+        4 => json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["n1"] }] }] } } } }),
+        5 => json!({ "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": name } }] }),
+        _ => json!({ "metadata": { "labels": { "app": name } } }),
+    };
+    pod(name, spec)
+}
+
+proptest::proptest! {
+    /// Property S7: the index wakes exactly the pods that asking each one would.
+    #[test]
+    fn the_index_wakes_the_pods_that_asking_all_would(
+        pods in proptest::collection::vec((0u8..7, 0usize..30, 0usize..30, proptest::prelude::any::<bool>()), 1..60),
+        events in proptest::collection::vec(0usize..8, 1..6),
+    ) {
+        let registry = Registry::in_tree();
+        let names: Vec<&str> = registry.rows().map(|row| row.name).chain(["Extender"]).collect();
+        let of = |index: usize| match names[index % names.len()] {
+            "Extender" => PluginSet::EXTENDERS,
+            name => by(name),
+        };
+        let bare = node("n1", json!({}));
+        let tainted = node("n1", json!({ "taints": [{ "key": "k", "effect": "NoSchedule" }] }));
+        let freed = on(&shaped("freed", 3), "n1");
+        let placed = on(&cpu_pod("placed", "1"), "n1");
+        let (devices, storage) = (Devices::default(), crate::storage::Storage::default());
+        let claim = crate::storage::StorageEvent::Claim(kstore_informer::Key::new("ns", "p3"));
+        let all = [
+            ClusterEvent::NodeAdded(&bare, &devices),
+            ClusterEvent::NodeAdded(&tainted, &devices),
+            ClusterEvent::NodeChanged { old: &tainted, new: &bare, devices: &devices },
+            ClusterEvent::NodeRemoved(&bare),
+            ClusterEvent::PodFreed(&freed),
+            ClusterEvent::PodPlaced(&placed),
+            ClusterEvent::PodTerminating(&placed),
+            ClusterEvent::Storage(&claim, &storage),
+        ];
+        let mut queue = Queue::default();
+        let mut model: Vec<(Uid, PluginSet, bool)> = Vec::new();
+        for (index, (shape, one, two, is_held)) in pods.iter().enumerate() {
+            let refused_by = of(*one).union(of(*two));
+            queue.add(shaped(&format!("p{index}"), *shape), at(0));
+            let queued = queue.pop(at(0)).unwrap();
+            model.push((queued.pod.uid.clone(), refused_by, *is_held));
+            match is_held {
+                true => queue.give_back_held(queued, refused_by, at(0)),
+                false => queue.give_back_refused(queued, refused_by, at(0)),
+            }
+        }
+        for event in events {
+            let event = all[event];
+            let is_helped = |queue: &Queue, uid: &Uid, by: PluginSet| {
+                queue.waiting(uid).is_some_and(|pod| registry.may_help(by, pod, &event))
+            };
+            let (woken, held): (Vec<_>, Vec<_>) =
+                model.iter().filter(|(uid, by, _)| is_helped(&queue, uid, *by)).cloned().partition(|one| !one.2);
+            proptest::prop_assert_eq!(queue.on_event(event, Revision(7), at(60)), woken.len());
+            for (uid, ..) in &woken {
+                proptest::prop_assert!(matches!(queue.pods[uid].0, QueuePosition::Active(_)));
+            }
+            for (uid, ..) in &held {
+                proptest::prop_assert_eq!(queue.suspended[uid], Some(Revision(7)));
+            }
+            model.retain(|(uid, ..)| !woken.iter().any(|(other, ..)| other == uid));
+        }
+        // What wakes is gone from the index, and nothing else is.
+        let indexed: usize = queue.hints.iter().map(|(_, _, pods)| pods.unschedulable.len() + pods.held.len()).sum();
+        proptest::prop_assert_eq!(indexed, model.len());
+    }
+}
+
+#[test]
+fn an_event_asks_one_of_many_parked_pods_that_are_alike_and_none_that_it_cannot_help() {
+    const PODS: usize = 100_000;
+    let mut queue = Queue::default();
+    for index in 0..PODS {
+        queue.add_waiting(cpu_pod(&format!("p{index}"), "1"), by("NodeResourcesFit"), at(0));
+    }
+    let tiny = node("n1", json!({}));
+    let tiny = {
+        let mut node = crate::node::NodeInfo::clone(&tiny);
+        node.allocatable.milli_cpu = 1;
+        node
+    };
+    let devices = Devices::default();
+    queue.asked.set(0);
+    let began = processor_time();
+    assert_eq!(queue.on_event(ClusterEvent::NodeAdded(&tiny, &devices), Revision(3), at(0)), 0);
+    let took = processor_time() - began;
+    println!("an event that helps none of {PODS} waiting pods: {took:?}");
+    assert!(took < std::time::Duration::from_millis(1), "{took:?}");
+    assert_eq!(queue.asked.get(), 1, "the node is too small for all of them");
+    let placed = on(&cpu_pod("placed", "1"), "n1");
+    assert_eq!(queue.on_event(ClusterEvent::PodPlaced(&placed), Revision(4), at(0)), 0);
+    assert_eq!(queue.asked.get(), 1, "NodeResourcesFit hears nothing of placed pods");
 }

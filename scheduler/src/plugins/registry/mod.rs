@@ -334,6 +334,17 @@ impl Registry {
             || candidates.iter().any(|id| self.get(id).may_help(pod, event))
     }
 
+    /// Whether all these plugins are of this crate, and none are extenders.
+    pub(crate) fn are_in_tree(&self, plugins: PluginSet) -> bool {
+        !plugins.contains(PluginId::EXTENDERS) && plugins.iter().all(|id| id.index() < self.in_tree)
+    }
+
+    /// Whether one of the plugins `refused_by` asks about events of this kind. What helps an extender is unknown: it asks about all.
+    pub(crate) fn hear(&self, refused_by: PluginSet, kind: EventKind) -> bool {
+        let hearers = refused_by.intersection(self.helped[kind as usize]);
+        refused_by.contains(PluginId::EXTENDERS) || !hearers.is_empty()
+    }
+
     /// The plugins, and extenders, whose refusal of `pod` `event` may change.
     pub(crate) fn helped(&self, pod: &PodInfo, event: &ClusterEvent<'_>) -> PluginSet {
         let candidates = self.helped[event.kind() as usize];
