@@ -176,10 +176,11 @@ impl<'p> Fields<'p> {
         self.problems.strict.push(text);
     }
 
-    /// Reports a value that cannot be decoded.
+    /// Reports a value that cannot be decoded. An empty name is the document itself.
     pub(crate) fn undecodable(&mut self, name: &str, text: &str) {
         let place = self.place(name);
-        self.problems.types.push(format!("{place}: {text}"));
+        let separator = if place.is_empty() { "" } else { ": " };
+        self.problems.types.push(format!("{place}{separator}{text}"));
     }
 
     /// Reports that the member's value breaks a rule. `name` may be empty, for the object itself, or go deeper.
@@ -206,10 +207,16 @@ impl<'p> Fields<'p> {
         self.problems.invalid.duplicate(&Path::new(&path), value);
     }
 
-    /// Reports that the member's value is none of the supported ones.
+    /// Reports that the member repeats a value that kube-scheduler prints as an object without members.
+    pub(crate) fn duplicate_object(&mut self, name: &str) {
+        let path = self.path(name);
+        self.problems.invalid.duplicate_raw(&Path::new(&path), "{}".to_owned());
+    }
+
+    /// Reports that the member's value is none of the supported ones, which the text lists in this order.
     pub fn not_supported(&mut self, name: &str, value: &str, supported: &[&str]) {
         let path = self.path(name);
-        self.problems.invalid.not_supported(&Path::new(&path), value, supported);
+        self.problems.invalid.not_supported_as_listed(&Path::new(&path), value, supported);
     }
 
     /// Reports an error that kube-scheduler finds only while it starts the plugin.

@@ -5,10 +5,10 @@ use super::merge::{EnabledPlugin, MergedPlugins, merge};
 use super::settings::{Document, PluginArgs, ProfileDoc};
 use super::{API_VERSION, ConfigurationError};
 use crate::fields::{Fields, Problems};
+use crate::limits::MAX_NODE_SCORE;
 use crate::plugin::{ExtensionPoint, PluginId, Row};
 use crate::plugins::{LineUp, RegisteredPlugin, Registry};
 use crate::profile::Profile;
-use kstore_api::field::{FieldError, FieldErrorKind};
 use std::sync::Arc;
 
 /// A plugin with its arguments, and why it cannot start with them.
@@ -55,16 +55,27 @@ fn plugin(args: &PluginArgs, registry: &Registry, problems: &mut Problems) -> Op
     if has_arguments {
         fields.finish();
     }
-    if let Some(error) = own.decoding_error() {
-        let place = path.trim_end_matches(".args");
-        problems.types.push(format!("decoding .{place}: decoding args for plugin {name}: {error}"));
+    let place = path.trim_end_matches(".args");
+    match &own.types[..] {
+        [] if own.strict.is_empty() => {}
+        [] => {
+            let error = format!("strict decoding error: {}", own.strict.join(", "));
+            let error = format!("decoding args for plugin {name}: {error}");
+            problems.strict.push(format!("decoding .{place}: strict decoding error: {error}"));
+        }
+        // The text about a wrong kind names the plugin itself.
+        [first, ..] if first.starts_with("args for plugin ") => {
+            problems.types.push(format!("decoding .{place}: {}", own.types.join(", ")));
+        }
+        types => {
+            let error = types.join(", ");
+            problems.types.push(format!("decoding .{place}: decoding args for plugin {name}: {error}"));
+        }
     }
     problems.invalid.extend(own.invalid);
     problems.warnings.append(&mut own.warnings);
     if !has_arguments {
-        let detail = format!("plugin \"{name}\" has no arguments");
-        let error = FieldError { kind: FieldErrorKind::Forbidden, field: path.clone(), value: None, detail };
-        problems.invalid.push(error);
+        problems.warnings.push(format!("{path}: plugin \"{name}\" has no arguments; they have no effect"));
     }
     Some(ConfiguredPlugin { id, plugin: plugin?, faults: own.start })
 }
@@ -75,11 +86,11 @@ fn check_kind(name: &str, args: &mut Fields<'_>) {
     let (version, kind) = (args.text("apiVersion"), args.text("kind"));
     if let Some(kind) = kind.filter(|kind| *kind != format!("{name}Args")) {
         let text = format!("args for plugin {name} were not of type {name}Args.{GROUP}, got {kind}.{GROUP}");
-        args.undecodable("kind", &text);
+        args.undecodable("", &text);
     }
     if let Some(version) = version.filter(|version| version != API_VERSION) {
         let text = format!("no kind \"{name}Args\" is registered for version \"{version}\"");
-        args.undecodable("apiVersion", &text);
+        args.undecodable("", &text);
     }
 }
 
@@ -93,10 +104,11 @@ impl ConfiguredProfile<'_> {
         self,
         document: &Document,
         registry: &Registry,
+        warnings: &mut Vec<String>,
     ) -> Result<Profile, ConfigurationError> {
         let name = self.profile.name().to_owned();
         let percentage = self.profile.percentage.or(document.percentage).unwrap_or_default();
-        let plugins = self.line_up(registry).map_err(|why| {
+        let plugins = self.line_up(registry, warnings).map_err(|why| {
             format!("initializing profiles: creating profile for scheduler name {name}: {why}")
         })?;
         Ok(Profile {
@@ -106,7 +118,7 @@ impl ConfiguredProfile<'_> {
         })
     }
 
-    fn line_up(self, registry: &Registry) -> Result<Registry, String> {
+    fn line_up(self, registry: &Registry, warnings: &mut Vec<String>) -> Result<Registry, String> {
         let defaults = registry.rows().take(registry.in_tree_plugins());
         let defaults: Vec<EnabledPlugin> =
             defaults.map(|row| EnabledPlugin { name: row.name.to_owned(), weight: row.weight }).collect();
@@ -123,11 +135,28 @@ impl ConfiguredProfile<'_> {
             }
         }
         check(&merged, self.profile.name(), &row)?;
+        warnings.extend(alone(&merged, self.profile.name(), &row));
         let id = |name: &String| registry.id(name).expect("merged plugins exist");
         let points = merged.points.each_ref().map(|names| names.iter().map(id).collect());
         let line_up = LineUp::new(points, merged.weights);
         Ok(registry.with_line_up(line_up, self.plugins.into_iter().map(|plugin| (plugin.id, plugin.plugin))))
     }
+}
+
+/// Warnings about plugins at one of two points where only both together have an effect: what is reserved is written in PreBind.
+fn alone<'r>(merged: &MergedPlugins, profile: &str, row: &dyn Fn(&str) -> Option<&'r Row>) -> Vec<String> {
+    use ExtensionPoint::{PreBind, Reserve};
+    let mut warnings = Vec::new();
+    for (one, other) in [(Reserve, PreBind), (PreBind, Reserve)] {
+        let has_both = |name: &&String| row(name).is_some_and(|row| row.extends(other));
+        for name in merged.at(one).iter().filter(has_both).filter(|name| !merged.runs(name, other)) {
+            let (one, other) = (one.member(), other.member());
+            warnings.push(format!(
+                "profile \"{profile}\": plugin \"{name}\" at {one} has no effect without {other}"
+            ));
+        }
+    }
+    warnings
 }
 
 /// Whether the plugins can run together. The rules after the first two are this scheduler's own: kube-scheduler would run the parts of a
@@ -137,7 +166,7 @@ fn check<'r>(
     profile: &str,
     row: &dyn Fn(&str) -> Option<&'r Row>,
 ) -> Result<(), String> {
-    use ExtensionPoint::{Bind, Filter, PostFilter, PreBind, PreEnqueue, PreFilter, QueueSort, Reserve};
+    use ExtensionPoint::{Bind, Filter, PostFilter, PreEnqueue, PreFilter, QueueSort};
     let sorts = merged.at(QueueSort).len();
     if sorts != 1 {
         return Err(format!(
@@ -156,12 +185,17 @@ fn check<'r>(
             return Err(format!("this scheduler cannot run without plugin \"{name}\" at {}", point.member()));
         }
     }
-    for (one, other) in [(Filter, PreFilter), (Reserve, PreBind), (PreBind, Reserve)] {
-        let needs = |name: &&String| row(name).is_some_and(|row| row.extends(other));
-        if let Some(name) = merged.at(one).iter().filter(needs).find(|name| !merged.runs(name, other)) {
-            let (one, other) = (one.member(), other.member());
-            return Err(format!("this scheduler runs plugin \"{name}\" at {one} only together with {other}"));
-        }
+    // kube-scheduler's sum wraps where one of its weights is negative, and is too large then.
+    let sum = merged.weights.iter().try_fold(0_i64, |sum, weight| {
+        let more = weight.wrapping_mul(MAX_NODE_SCORE);
+        (more <= i64::MAX.wrapping_sub(sum)).then(|| sum.wrapping_add(more))
+    });
+    if sum.is_none() {
+        return Err("score plugins: total score of Score plugins could overflow".to_owned());
+    }
+    let needs = |name: &&String| row(name).is_some_and(|row| row.extends(PreFilter));
+    if let Some(name) = merged.at(Filter).iter().filter(needs).find(|name| !merged.runs(name, PreFilter)) {
+        return Err(format!("this scheduler runs plugin \"{name}\" at filter only together with preFilter"));
     }
     let evicts = |name: &str| merged.runs(name, PostFilter) && !merged.runs(name, PreEnqueue);
     if evicts("DefaultPreemption") {

@@ -1,6 +1,6 @@
 //! Reading of the file: [`read`] makes a [`Document`] of it, with the default of each absent member, and collects what breaks a rule.
 
-use super::merge::{EnabledPlugin, PluginSetDoc, PluginsDoc};
+use super::merge::{EnabledPlugin, PLACEMENTS, PluginSetDoc, PluginsDoc};
 use super::settings::{ClientConnection, Document, LeaderElection, PluginArgs, ProfileDoc};
 use crate::extender::{self, Extender};
 use crate::fields::Fields;
@@ -10,8 +10,6 @@ use serde_json::{Value, json};
 
 /// Plugins of former versions. kube-scheduler refuses them by name.
 const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
-/// Points at which no plugin of this scheduler runs.
-const PLACEMENTS: [&str; 2] = ["placementGenerate", "placementScore"];
 /// The largest number of profiles.
 const PROFILES: usize = crate::limits::PROFILES;
 
@@ -101,23 +99,30 @@ fn leader_election(fields: &mut Fields<'_>) -> LeaderElection {
         resource_lock: fields.text("resourceLock"),
         resource_namespace: fields.text("resourceNamespace"),
         resource_name: fields.text("resourceName"),
-        lease_duration: fields.duration("leaseDuration"),
-        renew_deadline: fields.duration("renewDeadline"),
-        retry_period: fields.duration("retryPeriod"),
+        lease_duration: fields.duration("leaseDuration").filter(|nanos| *nanos != 0),
+        renew_deadline: fields.duration("renewDeadline").filter(|nanos| *nanos != 0),
+        retry_period: fields.duration("retryPeriod").filter(|nanos| *nanos != 0),
     };
     if read.leader_elect == Some(false) {
         return read;
     }
-    for (name, nanos) in [
-        ("leaseDuration", read.lease_duration),
-        ("renewDeadline", read.renew_deadline),
-        ("retryPeriod", read.retry_period),
-    ] {
-        if let Some(nanos) = nanos.filter(|nanos| *nanos <= 0) {
+    // A zero is the default, as in kube-scheduler.
+    let nanos = |given: Option<i64>, usual: i64| given.unwrap_or(usual * 1_000_000_000);
+    let lease = nanos(read.lease_duration, 15);
+    let renew = nanos(read.renew_deadline, 10);
+    for (name, nanos) in
+        [("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", nanos(read.retry_period, 2))]
+    {
+        if nanos <= 0 {
             fields.invalid(name, &kstore_go_duration::format(nanos), "must be greater than zero");
         }
     }
-    if let Some(lock) = read.resource_lock.as_ref().filter(|lock| *lock != "leases") {
+    if lease <= renew {
+        // kube-scheduler shows the deadline as the value of the duration.
+        let text = "must be greater than `RenewDeadline`";
+        fields.invalid("leaseDuration", &kstore_go_duration::format(renew), text);
+    }
+    if let Some(lock) = read.resource_lock.as_ref().filter(|lock| !lock.is_empty() && *lock != "leases") {
         fields.invalid("resourceLock", lock, "resourceLock value must be \"leases\"");
     }
     read
@@ -156,9 +161,8 @@ fn profile(fields: &mut Fields<'_>) -> ProfileDoc {
 fn check_removed(fields: &mut Fields<'_>, place: &str, name: &str) {
     if REMOVED.contains(&name) {
         const VERSION: &str = super::API_VERSION;
-        let text = format!(
-            "was invalid in version \"{VERSION}\" (KubeSchedulerConfiguration is version \"{VERSION}\")"
-        );
+        let text =
+            format!("was invalid in version \"v1\" (KubeSchedulerConfiguration is version \"{VERSION}\")");
         fields.invalid(place, name, text);
     }
 }
@@ -175,9 +179,10 @@ fn plugins(fields: &mut Fields<'_>) -> PluginsDoc {
         }
         read.points[point as usize] = set;
     }
-    for name in PLACEMENTS {
-        if fields.object(name, plugin_set).is_some_and(|set| !set.enabled.is_empty()) {
-            fields.forbidden(name, "this scheduler places no groups of pods");
+    for (name, _, _) in PLACEMENTS {
+        read.placements.push(fields.object(name, plugin_set).unwrap_or_default());
+        if read.placements.iter().any(|set| !set.enabled.is_empty()) {
+            fields.warn(name, "this scheduler chooses no placements of groups of pods; it has no effect");
         }
     }
     read
@@ -209,12 +214,12 @@ fn check_names(file: &mut Fields<'_>, profiles: &mut Vec<ProfileDoc>) {
     }
     for (index, profile) in profiles.iter().enumerate() {
         let (place, name) = (format!("profiles[{index}].schedulerName"), profile.name());
-        let before = profiles[..index].iter().rposition(|before| before.name() == name);
+        let is_repeated = profiles[..index].iter().any(|before| before.name() == name);
         if name.is_empty() {
             file.required(&place, "");
         }
-        if let Some(before) = before {
-            file.duplicate(&place, &format!("profiles[{before}].schedulerName"));
+        if is_repeated {
+            file.duplicate_object(&place);
         }
     }
 }
@@ -230,9 +235,8 @@ fn check_queue_sort(file: &mut Fields<'_>, profiles: &[ProfileDoc]) {
     for (index, profile) in profiles.iter().enumerate().skip(1) {
         let other = set(profile);
         if other != first {
-            let names: Vec<String> = other.enabled.into_iter().map(|plugin| plugin.name).collect();
             let place = format!("profiles[{index}].plugins.queueSort");
-            file.invalid(&place, &names, "queueSort must be the same for all profiles");
+            file.invalid(&place, &other.as_go(), "must be the same for all profiles");
         }
     }
 }

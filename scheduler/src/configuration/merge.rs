@@ -8,6 +8,7 @@
 //! 5. The weight of a score is that at the point Score, or else that of `multiPoint`; none is 1.
 
 use crate::plugin::{ExtensionPoint, Row};
+use serde::Serialize;
 
 /// The name that stands for all plugins in a list of disabled ones.
 const ALL: &str = "*";
@@ -28,6 +29,13 @@ const ORDER: [ExtensionPoint; ExtensionPoint::ALL.len()] = [
     ExtensionPoint::QueueSort,
 ];
 
+/// The points for placements of groups of pods, at which nothing runs here: the member, Go's name of the plugins, and the names of
+/// kube-scheduler's plugins for it.
+pub(super) const PLACEMENTS: [(&str, &str, &[&str]); 2] = [
+    ("placementGenerate", "PlacementGenerate", &["TopologyPlacementGenerator"]),
+    ("placementScore", "PlacementScore", &["NodeResourcesFit", "PodGroupPodsCount"]),
+];
+
 /// A plugin of a set, with its weight; zero is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EnabledPlugin {
@@ -43,6 +51,26 @@ pub(super) struct PluginSetDoc {
 }
 
 impl PluginSetDoc {
+    /// The set as kube-scheduler prints it in an error: with the names of Go's fields, and null for an empty list.
+    pub(super) fn as_go(&self) -> impl Serialize {
+        #[derive(Serialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct GoPlugin {
+            name: String,
+            weight: i64,
+        }
+        #[derive(Serialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct GoSet {
+            enabled: Option<Vec<GoPlugin>>,
+            disabled: Option<Vec<GoPlugin>>,
+        }
+        let list = |items: Vec<GoPlugin>| (!items.is_empty()).then_some(items);
+        let enabled = self.enabled.iter().map(|one| GoPlugin { name: one.name.clone(), weight: one.weight });
+        let disabled = self.disabled.iter().map(|name| GoPlugin { name: name.clone(), weight: 0 });
+        GoSet { enabled: list(enabled.collect()), disabled: list(disabled.collect()) }
+    }
+
     fn disables(&self, name: &str) -> bool {
         self.disabled.iter().any(|disabled| disabled == name)
     }
@@ -58,6 +86,8 @@ pub(super) struct PluginsDoc {
     pub(super) multi_point: PluginSetDoc,
     /// By [`ExtensionPoint`].
     pub(super) points: [PluginSetDoc; ExtensionPoint::ALL.len()],
+    /// For the points of [`PLACEMENTS`].
+    pub(super) placements: Vec<PluginSetDoc>,
 }
 
 /// The plugins of a profile, by point.
@@ -103,6 +133,15 @@ pub(super) fn merge<'r>(
     }
     for point in ORDER {
         merged.points[point as usize] = expanded(&custom.points[point as usize], &multi_point, point, row)?;
+    }
+    for ((_, kind, known), set) in PLACEMENTS.iter().zip(&custom.placements) {
+        if let Some(EnabledPlugin { name, .. }) = set.enabled.iter().find(|one| !known.contains(&&*one.name))
+        {
+            return Err(match row(name).is_some() || PLACEMENTS.iter().any(|one| one.2.contains(&&**name)) {
+                true => format!("plugin \"{name}\" does not extend {kind}Plugin plugin"),
+                false => format!("{kind}Plugin \"{name}\" does not exist"),
+            });
+        }
     }
     let given = custom.points[ExtensionPoint::Score as usize].enabled.iter().chain(&multi_point);
     let weight = |name: &String| {

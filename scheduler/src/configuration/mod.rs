@@ -6,6 +6,7 @@
 mod build;
 mod document;
 mod merge;
+mod order;
 mod print;
 mod settings;
 #[cfg(test)]
@@ -89,10 +90,10 @@ impl Configuration {
             return Err(error.into());
         }
         if !problems.invalid.is_empty() {
-            let reasons = problems.invalid.iter().map(ToString::to_string).collect();
-            return Err(ConfigurationError { reasons });
+            return Err(ConfigurationError { reasons: order::sorted(&problems.invalid) });
         }
-        let profiles = profiles.into_iter().map(|profile| profile.start(&document, registry));
+        let warnings = &mut problems.warnings;
+        let profiles = profiles.into_iter().map(|profile| profile.start(&document, registry, warnings));
         let profiles = profiles.collect::<Result<_, _>>()?;
         Ok(Self {
             profiles: Profiles::new(profiles),

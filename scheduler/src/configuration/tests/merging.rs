@@ -142,10 +142,6 @@ fn plugin_sets_that_cannot_be_merged_or_run_are_refused() {
             "this scheduler runs plugin \"NodeAffinity\" at filter only together with preFilter",
         ),
         (
-            "{reserve: {disabled: [{name: VolumeBinding}]}}",
-            "this scheduler runs plugin \"VolumeBinding\" at preBind only together with reserve",
-        ),
-        (
             "{preEnqueue: {disabled: [{name: DefaultPreemption}]}}",
             "this scheduler runs plugin \"DefaultPreemption\" at postFilter only together with preEnqueue",
         ),
@@ -157,7 +153,9 @@ fn plugin_sets_that_cannot_be_merged_or_run_are_refused() {
     }
     let sorts = "queueSort: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}]}";
     let two = format!("profiles: [{{schedulerName: a}}, {{schedulerName: b, plugins: {{{sorts}}}}}]");
-    let expected = "profiles[1].plugins.queueSort: Invalid value: [\"PrioritySort\"]: queueSort must be the same for all profiles";
+    let set = r#"{"Enabled":[{"Name":"PrioritySort","Weight":0}],"Disabled":[{"Name":"*","Weight":0}]}"#;
+    let expected =
+        format!("profiles[1].plugins.queueSort: Invalid value: {set}: must be the same for all profiles");
     assert_eq!(parse(&two).unwrap_err(), [expected]);
     for accepted in [
         "{multiPoint: {disabled: [{name: NodeDeclaredFeatures}]}}",
@@ -167,5 +165,30 @@ fn plugin_sets_that_cannot_be_merged_or_run_are_refused() {
         "{filter: {disabled: [{name: NodeResourcesFit}, {name: TaintToleration}]}}",
     ] {
         assert!(parse(&format!("profiles: [{{plugins: {accepted}}}]")).is_ok(), "{accepted}");
+    }
+}
+
+#[test]
+fn plugins_that_have_no_effect_where_they_are_enabled_are_accepted_with_a_warning() {
+    for (alone, warning) in [
+        (
+            "{reserve: {disabled: [{name: VolumeBinding}]}}",
+            "plugin \"VolumeBinding\" at preBind has no effect without reserve",
+        ),
+        (
+            "{preBind: {disabled: [{name: VolumeBinding}]}}",
+            "plugin \"VolumeBinding\" at reserve has no effect without preBind",
+        ),
+        (
+            "{placementScore: {enabled: [{name: NodeResourcesFit}]}}",
+            "chooses no placements of groups of pods; it has no effect",
+        ),
+    ] {
+        let read = parse(&format!("profiles: [{{plugins: {alone}}}]")).unwrap();
+        assert!(
+            read.warnings.len() == 1 && read.warnings[0].ends_with(warning),
+            "{alone}: {:?}",
+            read.warnings
+        );
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn read(args: &mut Fields<'_>) -> SpreadDefaults {
             args.invalid(TYPE, &defaulting, "when .defaultConstraints are not empty");
         }
         "System" | "List" => {}
-        other => args.not_supported(TYPE, other, &["List", "System"]),
+        other => args.not_supported(TYPE, other, &["System", "List"]),
     }
     check(args, &listed);
     if defaulting != "List" {

@@ -291,7 +291,9 @@ impl Registry {
         (node, inventory): (&'a NodeInfo, &'a mut Inventory),
         random: &'a dyn Fn() -> Rng,
     ) -> impl Iterator<Item = Reservation> {
-        let reservers = self.line_up.at(ExtensionPoint::Reserve).iter();
+        // What is reserved is written in PreBind: without it the pod would be bound to what it does not have.
+        let writers = self.line_up.at(ExtensionPoint::PreBind);
+        let reservers = self.line_up.at(ExtensionPoint::Reserve).iter().filter(|id| writers.contains(id));
         reservers.filter_map(move |id| self.get(*id).reserve(pod, node, inventory, random))
     }
 

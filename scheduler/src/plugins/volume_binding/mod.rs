@@ -22,6 +22,7 @@ use crate::storage::volume::{Volume, VolumePhase};
 use crate::storage::{Record, Storage, StorageEvent, VolumePlan};
 use jiff::SignedDuration;
 use kstore_nondet::Rng;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,7 +93,7 @@ impl Plugin for VolumeBinding {
             None => {
                 if let Some(shape) = args.value(SHAPE) {
                     let text = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring";
-                    args.invalid(SHAPE, &shape, text);
+                    args.invalid(SHAPE, &go_points(&shape), text);
                 }
                 None
             }
@@ -160,6 +161,20 @@ impl Plugin for VolumeBinding {
 }
 
 /// The writes for the claims of a pod if it is bound to `node`, which the filters admitted; `None` if there are none.
+/// The points of a shape as kube-scheduler prints them in an error: with the names of Go's fields.
+fn go_points(shape: &Value) -> Vec<impl Serialize> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct GoPoint {
+        utilization: i64,
+        score: i64,
+    }
+    let number = |point: &Value, name: &str| point[name].as_i64().unwrap_or_default();
+    let point =
+        |point: &Value| GoPoint { utilization: number(point, "utilization"), score: number(point, "score") };
+    shape.as_array().into_iter().flatten().map(point).collect()
+}
+
 fn plan(pod: &PodInfo, storage: &Storage, node: &NodeInfo) -> Option<VolumePlan> {
     if pod.claims().is_empty() {
         return None;
