@@ -10,6 +10,7 @@ use std::process::ExitCode;
 pub(crate) fn config(loops: &LoopsConfig, gates: Gates) -> Config {
     let mut config =
         loops.scheduler.as_ref().map_or_else(|| Config::gated(gates), |file| of_file(file, gates));
+    config.ties = loops.ties;
     if let Some(stay) = loops.longest_stay {
         config.backoff.longest_stay = SignedDuration::try_from(stay).unwrap_or(SignedDuration::MAX);
     }

@@ -6,25 +6,22 @@ use crate::attempt::AttemptLog;
 use crate::bind::{BindError, BindFailure, FinishedWrite, Writes, pod_group};
 use crate::budgets::{self, Budget};
 use crate::change::Change;
-use crate::configuration::Configuration;
 use crate::devices::DeviceChange;
 use crate::devices::taint_rule::TaintRule;
 use crate::explain;
-use crate::extender::{Extenders, Question};
+use crate::extender::Question;
 use crate::extender_client::{self, Answers, ExtenderCalls};
-use crate::gates::Gates;
 use crate::limits::DECISIONS_PER_BATCH;
 use crate::metrics::{AttemptMetrics, GangMetrics, PointDurations, PreemptionMetrics};
 use crate::namespace::{self, NamespaceInfo};
 use crate::node::{self, NodeInfo};
-use crate::plugins::Registry;
 use crate::pod::{self, PodInfo};
 use crate::pod_groups::{self, PodGroup, PodGroupVersion};
 use crate::profile::{Profile, Profiles};
-use crate::queue::PodBackoff;
 use crate::scheduler::Scheduler;
 use crate::storage::{Record, StorageChange};
 use crate::workloads::WorkloadChange;
+pub use config::Config;
 use informers::{
     DeviceInformers, DeviceSubscriptions, StorageInformers, StorageSubscriptions, WorkloadInformers,
     WorkloadSubscriptions,
@@ -32,12 +29,10 @@ use informers::{
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kstore_api::version::Minor;
 use kstore_client::{Client, ClientSink, WatchParams};
-use kstore_informer::metrics::Registry as Metrics;
 use kstore_informer::{
-    Builder, CacheSet, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference,
-    Revision, Subscription, Supervisor, TaskGroup,
+    Builder, Delta, EventType, Informer, ListerWatcher, Object, Occurrence, Recorder, Reference, Revision,
+    Subscription, Supervisor, TaskGroup,
 };
 use kstore_nondet::{Clock, Nondet};
 use optional::next_of;
@@ -48,45 +43,9 @@ use tokio_util::sync::CancellationToken;
 /// The component's name in provenance and as field manager, the same as kube-scheduler's.
 const AGENT: &str = "kube-scheduler";
 
-/// The configuration of a scheduler.
-#[derive(Clone, Debug, Default)]
-pub struct Config {
-    /// The scheduler assigns the pods of these profiles.
-    pub profiles: Profiles,
-    /// The waits of pods after failed attempts.
-    pub backoff: PodBackoff,
-    /// The registry for the metrics of the caches and of preemption.
-    pub metrics: Metrics,
-    /// The scheduler's caches, perhaps from an image.
-    pub caches: CacheSet,
-    /// The servers that take part in decisions over HTTP.
-    pub extenders: Extenders,
-    /// The version of Kubernetes whose messages the scheduler writes.
-    pub minor: Minor,
-    /// Where the results of attempts are recorded. The caller keeps a clone to read them.
-    pub attempts: AttemptLog,
-}
-
-impl Config {
-    /// A scheduler of one default profile, with these feature gates.
-    pub fn gated(gates: Gates) -> Self {
-        let profile = Profile { plugins: Registry::in_tree_with(gates), ..Profile::default() };
-        let backoff = PodBackoff { ends_early: gates.pop_from_backoff, ..PodBackoff::default() };
-        Self { profiles: profile.into(), backoff, ..Self::default() }
-    }
-}
-
-impl From<Configuration> for Config {
-    /// A scheduler of this configuration. Clients and leadership are the caller's, and no metrics are registered.
-    fn from(read: Configuration) -> Self {
-        let Configuration { profiles, backoff, extenders, .. } = read;
-        Self { profiles, backoff, extenders, ..Self::default() }
-    }
-}
-
-/// Assigns pods until `stop` is cancelled. When it returns, all its tasks have ended. Binds in flight at that
-/// moment may or may not have succeeded; the next scheduler reads the result. After a panic of a task the
-/// scheduler starts again with new caches after a back-off and counts the restart.
+/// Assigns pods until `stop` is cancelled. When it returns, all its tasks have ended. Binds in flight at that moment may or may not have
+/// succeeded; the next scheduler reads the result. After a panic of a task the scheduler starts again with new caches after a back-off and
+/// counts the restart.
 // Boxed, so that the code of the future is generated in this crate and not in every program that runs it.
 pub fn run(
     client: Client,
@@ -162,9 +121,7 @@ async fn schedule(client: Client, nondet: Nondet, config: Config, metrics: LoopM
         let rng = nondet.rng.fork("scheduler");
         let calls = ExtenderCalls::new(client.clone(), nondet.clock, &config.extenders, raw_nodes);
         let scheduler_loop = SchedulerLoop {
-            scheduler: Scheduler::of(config.profiles.clone(), config.backoff, &rng)
-                .with_extenders(config.extenders.clone())
-                .of_release(config.minor),
+            scheduler: config.scheduler(&rng),
             profiles: config.profiles.clone(),
             namespaces: namespaces.subscribe(),
             storage: storage.subscribe(),
@@ -587,6 +544,7 @@ async fn until(deadline: Option<Timestamp>, clock: Clock) {
     }
 }
 
+mod config;
 mod informers;
 mod optional;
 

@@ -43,6 +43,8 @@ pub enum TieMode {
     Random,
     /// As kube-scheduler 1.36 without extenders ([`Tie::HeapRoot`]), so that both decide alike.
     KubeScheduler,
+    /// The first of them in the order in which nodes are visited.
+    First,
 }
 
 /// The scheduler's state: cache, queue, the pods whose bind is in flight, and the waits for volumes.
@@ -558,6 +560,7 @@ impl Scheduler {
         match self.ties {
             TieMode::Random => Tie::Number(self.attempt(queued).next_u64()),
             TieMode::KubeScheduler => Tie::HeapRoot,
+            TieMode::First => Tie::Number(0),
         }
     }
 

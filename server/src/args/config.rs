@@ -11,6 +11,7 @@ use kstore_host_runtime::mapping::ImageMapping;
 use kstore_kubelet_sim::egress::{EgressRule, HostService};
 use kstore_registry::outbound::ServiceBackends;
 use kstore_registry::service_ranges::ServiceRanges;
+use kstore_scheduler::scheduler::TieMode;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -48,6 +49,14 @@ impl Component {
     pub(crate) fn name(self) -> &'static str {
         self.word()
     }
+}
+
+impl Choice for TieMode {
+    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
+        ("hash", Self::Random, "By a hash of the seed, the pod and the attempt"),
+        ("upstream", Self::KubeScheduler, "As kube-scheduler without extenders does"),
+        ("first", Self::First, "The first one in the order in which nodes are visited"),
+    ];
 }
 
 /// Which point a write must reach before it is acknowledged.
@@ -308,6 +317,8 @@ pub struct LoopsConfig {
     pub cri_listen: Option<CriListen>,
     /// The scheduler's profiles and settings, if [`Component::Scheduler`] runs; `None`: the default ones.
     pub scheduler: Option<SchedulerFile>,
+    /// How the scheduler chooses among nodes of equal score.
+    pub ties: TieMode,
     /// Time after which the scheduler tries a pod again that no event has woken; `None`: the default.
     pub longest_stay: Option<Duration>,
     /// Whether controllers and scheduler run only as leaders; `None`: if another process may run them too.

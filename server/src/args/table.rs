@@ -17,6 +17,7 @@ use super::{
 use crate::telemetry::LogFormat;
 use clap::Arg;
 use kstore_kubelet_sim::egress::EgressRule;
+use kstore_scheduler::scheduler::TieMode;
 
 type Flag = super::flag::Flag<ServerOptions>;
 
@@ -273,6 +274,14 @@ const LOOPS: &[Flag] = &[
         "KubeSchedulerConfiguration (v1) with the scheduler's profiles, plugins and their arguments; `scheduler-config check FILE` shows it",
     )
     .part(Part::Process),
+    Flag::choice(
+        ("scheduler-tie", "RULE"),
+        words::<TieMode>,
+        |o, word| put(&mut o.loops.ties, chosen(word)),
+        "Which of several nodes with the highest score the scheduler takes",
+    )
+    .part(Part::Process)
+    .default("hash"),
     Flag::value(
         "pod-max-in-unschedulable-pods-duration",
         "DURATION",

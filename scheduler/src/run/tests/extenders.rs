@@ -1,6 +1,7 @@
 //! Tests of the loop with extenders: real servers, over HTTP and HTTPS.
 
 use super::*;
+use crate::configuration::Configuration;
 use crate::plugins::Registry;
 use crate::run::test_extender::{Reply, TestExtender};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
