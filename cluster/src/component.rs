@@ -1,10 +1,10 @@
 //! [`Component`]: controllers, scheduler or simulated nodes with a client of their API server, which may be in this process or elsewhere.
-//! Controllers and scheduler work only while they are the leader, if they take part in an election.
+//! Those that take part in an election work only while they are the leader.
 
 use crate::phase::Phase;
 use kstore_client::{Client, ClientLease};
 use kstore_informer::metrics::Registry;
-use kstore_informer::{Elector, Fence, Leadership};
+use kstore_informer::{Elector, ElectorOptions, Fence, Leadership};
 use kstore_nondet::Nondet;
 use std::pin::Pin;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +18,29 @@ pub const CONTROLLERS_LEASE: &str = "kube-controller-manager";
 
 /// The name of the Lease of the scheduler: that of Kubernetes' program for the same work.
 pub const SCHEDULER_LEASE: &str = "kube-scheduler";
+
+/// The name of the Lease of the process that simulates the NodeGroups of a cluster, and with them all its other simulated nodes.
+pub const NODES_LEASE: &str = "kubelet-sim-default";
+
+/// The elector of a process that simulates NodeGroups. It logs which other process does, and that this one waits.
+pub(crate) fn nodes_elector(
+    client: &Client,
+    options: ElectorOptions,
+    nondet: &Nondet,
+    metrics: &Registry,
+) -> Elector<ClientLease> {
+    let own = options.identity.clone();
+    let lease = ClientLease::new(client, LEASE_NAMESPACE, NODES_LEASE);
+    let elector = Elector::with(lease, options, nondet).expect("the durations of nodes' Leases are valid");
+    elector.metrics(metrics).on_new_leader(move |holder| {
+        if holder != own {
+            info!(
+                lease = NODES_LEASE,
+                "another process simulates the NodeGroups of this cluster (holder {holder}); waiting"
+            );
+        }
+    })
+}
 
 /// A unique identity of a candidate for a Lease, in the format of Kubernetes' programs (`HOST_UUID`).
 pub fn candidate(host: &str, nondet: &Nondet) -> String {
@@ -67,13 +90,13 @@ impl Component {
         }
     }
 
-    /// The name of the Lease that Kubernetes' program for the same work holds; `None` for simulated nodes, which work in several processes
-    /// at the same time.
+    /// The name of the Lease for which processes with the same work compete; `None` for simulated nodes without the kinds of
+    /// `sim.kstore.io`, which work in several processes at the same time.
     pub fn lease(&self) -> Option<&'static str> {
-        match self.work {
+        match &self.work {
             Work::Controllers(_) => Some(CONTROLLERS_LEASE),
             Work::Scheduler(_) => Some(SCHEDULER_LEASE),
-            Work::Nodes(_) => None,
+            Work::Nodes(config) => config.has_sim_api.then_some(NODES_LEASE),
         }
     }
 
@@ -89,7 +112,11 @@ impl Component {
         identity: &str,
         metrics: &Registry,
     ) -> Option<Elector<ClientLease>> {
-        let lease = ClientLease::new(client, LEASE_NAMESPACE, self.lease()?);
+        let lease = self.lease()?;
+        if lease == NODES_LEASE {
+            return Some(nodes_elector(client, ElectorOptions::new(identity), &self.nondet, metrics));
+        }
+        let lease = ClientLease::new(client, LEASE_NAMESPACE, lease);
         Some(Elector::new(lease, identity, &self.nondet).metrics(metrics))
     }
 

@@ -33,6 +33,9 @@ pub struct ClusterConfig {
     pub host: Option<String>,
     /// Whether controllers and scheduler work only while they hold their Leases: for control planes of several processes.
     pub elects_leaders: bool,
+    /// Whether nodes are simulated only while this process holds their Lease, if the cluster has the kinds of `sim.kstore.io`: another
+    /// process beside this one would make the nodes of the same NodeGroups. Not for clusters in virtual time, which have no other process.
+    pub elects_nodes: bool,
     /// Whether the random generator of [`ServerConfig::nondet`] also permutes the order in which ready tasks run: see
     /// [`Schedule`](crate::Schedule).
     pub permutes_tasks: bool,
@@ -54,6 +57,7 @@ impl Default for ClusterConfig {
             initial_objects: InitialObjects::default(),
             host: None,
             elects_leaders: false,
+            elects_nodes: false,
             permutes_tasks: false,
             middleware: Arc::new(Direct),
             metrics: Registry::new(),

@@ -2,7 +2,7 @@
 
 use crate::attempts::LocalAttempts;
 use crate::clients::Clients;
-use crate::component::{Component, candidate};
+use crate::component::{Component, candidate, nodes_elector};
 use crate::config::{ClusterConfig, ComponentCaches, Components};
 use crate::phase::{Phase, Phases};
 use crate::retention;
@@ -11,10 +11,11 @@ use crate::storage::Storage;
 use crate::store_size;
 use kstore_api::version::Minor;
 use kstore_apiserver::{ApiServer, InProcess, ServerConfig, ServerImage};
-use kstore_client::Client;
 use kstore_client::manifest::ManifestObject;
+use kstore_client::{Client, ClientLease};
 use kstore_controllers::Accounts;
 use kstore_informer::metrics::Registry;
+use kstore_informer::{Elector, ElectorOptions, Leadership};
 use kstore_kubelet_sim::{ApiServerListener, Handle, Identities, Simulator};
 use kstore_nondet::Nondet;
 use kstore_registry::user::UserInfo;
@@ -24,12 +25,23 @@ use kstore_store::{NoSpaceReason, OpenError, Store};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 /// Host name in the identity of a candidate for a Lease if [`ClusterConfig::host`] is none.
 const UNKNOWN_HOST: &str = "localhost";
+
+/// The candidate for the Lease of simulated nodes in the process of an embedded store.
+const OWN_NODES: &str = "kstore-server";
+/// How long that Lease holds without a renewal. If its process ends, so does the API server: nobody waits for the end of the Lease, and a
+/// machine that stands still for a while ends no simulation.
+const OWN_NODES_LEASE: Duration = Duration::from_secs(60);
+/// After this time without a renewal its nodes stop.
+const OWN_NODES_RENEWAL: Duration = Duration::from_secs(45);
+/// From one renewal to the next.
+const OWN_NODES_RETRY: Duration = Duration::from_secs(5);
 
 /// A control plane that starts.
 // Boxed: the code of an async function is generated where it is awaited, so every program would compile the assembly again.
@@ -57,6 +69,7 @@ pub struct ControlPlane {
     phases: Phases,
     host: Option<String>,
     elects_leaders: bool,
+    elects_nodes: bool,
     has_node_users: bool,
     /// The version of Kubernetes that the API server serves.
     minor: Minor,
@@ -158,6 +171,7 @@ impl ControlPlane {
             phases,
             host: config.host,
             elects_leaders: config.elects_leaders,
+            elects_nodes: config.elects_nodes,
             has_node_users,
             minor,
             waiting: components,
@@ -239,6 +253,7 @@ impl ControlPlane {
             let admin = UserInfo::new("system:kstore:nodes-file", ["system:masters"]);
             (self.client(admin, "nodes-file"), Arc::clone(&config.sim_objects))
         });
+        let elector = (self.elects_nodes && config.has_sim_api).then(|| self.nodes_elector());
         let has_stages = !config.stages.is_empty();
         let (mut simulator, handle) = Simulator::new(client, self.nondet.clone(), config);
         if has_stages {
@@ -246,12 +261,37 @@ impl ControlPlane {
             simulator = simulator.with_stage_client(self.client(admin, "stages"));
         }
         self.nodes = handle;
-        info!(component = NAME, elects = false, "component started");
+        info!(component = NAME, elects = elector.is_some(), "component started");
         if let Some((client, objects)) = simulation {
             let stop = self.phases.loops.stop();
             self.phases.loops.spawn("sim-api", async move { install(&client, &objects, &stop).await });
         }
-        self.phases.loops.spawn(NAME, simulator.run(self.phases.loops.stop()));
+        let stop = self.phases.loops.stop();
+        let Some(elector) = elector else { return self.phases.loops.spawn(NAME, simulator.run(stop)) };
+        self.phases.loops.spawn(NAME, async move {
+            let lead =
+                |leadership: Leadership| simulator.fenced(leadership.fence()).run(leadership.lost().clone());
+            // Boxed: the future contains that of all nodes.
+            Box::pin(elector.run(stop, lead)).await;
+        });
+    }
+
+    /// The candidate for the Lease of simulated nodes. A store of this process has no other server: what held the Lease before a restart
+    /// was the same candidate, so the nodes continue at once.
+    fn nodes_elector(&self) -> Elector<ClientLease> {
+        let host = self.host.as_deref().unwrap_or(UNKNOWN_HOST);
+        let options = match self.store {
+            Some(_) => ElectorOptions {
+                lease: OWN_NODES_LEASE,
+                renew: OWN_NODES_RENEWAL,
+                retry: OWN_NODES_RETRY,
+                ..ElectorOptions::new(OWN_NODES)
+            },
+            None => ElectorOptions::new(&candidate(host, &self.nondet)),
+        };
+        // The role for NodeGroups may not be there yet.
+        let admin = UserInfo::new("system:kstore:nodes-file", ["system:masters"]);
+        nodes_elector(&self.client(admin, "leader-election"), options, &self.nondet, &self.metrics)
     }
 
     /// Starts another API server over the storage of this control plane: its store, or a further connection to an external storage. It

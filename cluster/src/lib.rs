@@ -33,7 +33,7 @@ mod token_signer;
 
 pub use api_path::escape;
 pub use clients::{ClientParts, Direct, Middleware};
-pub use component::{CONTROLLERS_LEASE, Component, LEASE_NAMESPACE, SCHEDULER_LEASE, candidate};
+pub use component::{CONTROLLERS_LEASE, Component, LEASE_NAMESPACE, NODES_LEASE, SCHEDULER_LEASE, candidate};
 pub use config::{ClusterConfig, Components, InitialObjects, server_without_listener};
 pub use control_plane::{ControlPlane, StartError, Starting};
 pub use image::{ControlPlaneImage, ImageError};

@@ -5,11 +5,13 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::{AccessConfig, NetworkConfig};
-use kstore_client::{Client, Gvr, ListParams};
+use kstore_client::{Client, Gvr, ListParams, Patch};
 use kstore_cluster::{
-    ClientParts, ClusterConfig, Components, ControlPlane, ControlPlaneImage, Ended, ImageError,
-    InitialObjects, Middleware, Phases, Storage, server_without_listener,
+    ClientParts, ClusterConfig, Component, Components, ControlPlane, ControlPlaneImage, Ended, ImageError,
+    InitialObjects, Middleware, NODES_LEASE, Phases, Storage, server_without_listener,
 };
+use kstore_informer::metrics::Registry;
+use kstore_kubelet_sim::sim_api;
 use kstore_nondet::Nondet;
 use kstore_registry::user::UserInfo;
 use kstore_storage::storage::embedded::Embedded;
@@ -19,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 fn server(seed: u64) -> ServerConfig {
     server_without_listener(&Nondet::simulated(seed))
@@ -276,4 +279,95 @@ async fn the_phases_end_in_order_and_a_dropped_control_plane_stops_all() {
     drop(ControlPlane::start(server(1), config).await.unwrap());
     phases.end(None).await;
     assert!(!phases.failed().is_cancelled());
+}
+
+/// A process that simulates the NodeGroups of the cluster, with the end of its tasks.
+struct NodesProcess {
+    task: tokio::task::JoinHandle<()>,
+    stop: CancellationToken,
+    /// Cancelled once its nodes have registered.
+    registered: CancellationToken,
+}
+
+fn nodes_process(plane: &ControlPlane, identity: &str, seed: u64) -> NodesProcess {
+    let (stop, registered) = (CancellationToken::new(), CancellationToken::new());
+    let config = kstore_kubelet_sim::Config {
+        nodes: 0,
+        has_sim_api: true,
+        registered: registered.clone(),
+        ..kstore_kubelet_sim::Config::default()
+    };
+    let client = client(plane);
+    let component = Component::nodes(config, client.clone(), &Nondet::simulated(seed));
+    let elector = component.elector(&client, identity, &Registry::new());
+    let task = tokio::spawn(component.run(elector, stop.clone()));
+    NodesProcess { task, stop, registered }
+}
+
+/// The process that simulates the NodeGroups.
+async fn owner(plane: &ControlPlane) -> String {
+    let leases = client(plane).dynamic(Gvr::new("coordination.k8s.io", "v1", "leases"));
+    let lease = leases.get("kube-system", NODES_LEASE).await.expect("the Lease exists");
+    lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_two_processes_simulates_the_node_groups_and_the_other_takes_over_after_its_end() {
+    let plane = ControlPlane::start(server(1), api_alone()).await.unwrap();
+    let client = client(&plane);
+    sim_api::install(&client, &[]).await.unwrap();
+    let groups = client.dynamic(Gvr::new("sim.kstore.io", "v1alpha1", "nodegroups"));
+    let group = json!({"apiVersion": "sim.kstore.io/v1alpha1", "kind": "NodeGroup", "metadata": {"name": "web"}, "spec": {"replicas": 2}});
+    groups.create("", &group).await.unwrap();
+    let first = nodes_process(&plane, "first", 2);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let second = nodes_process(&plane, "second", 3);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let nodes = Gvr::new("", "v1", "nodes");
+    assert_eq!(names(&client, nodes.clone()).await, ["web-0", "web-1"]);
+    assert_eq!(owner(&plane).await, "first");
+    assert!(first.registered.is_cancelled() && !second.registered.is_cancelled(), "the second one waits");
+
+    // A crash: the Lease stays, and the other process waits for its end.
+    first.task.abort();
+    let crashed = Instant::now();
+    second.registered.cancelled().await;
+    assert!(crashed.elapsed() <= Duration::from_secs(25), "{:?}", crashed.elapsed());
+    assert_eq!(owner(&plane).await, "second");
+    let size = json!({"spec": {"replicas": 3}});
+    groups.patch("", "web", "", &Patch::Merge(size)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(names(&client, nodes.clone()).await, ["web-0", "web-1", "web-2"]);
+
+    // An orderly end releases the Lease: a third process need not wait for its end.
+    let third = nodes_process(&plane, "third", 4);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    second.stop.cancel();
+    let stopped = Instant::now();
+    third.registered.cancelled().await;
+    assert!(stopped.elapsed() <= Duration::from_secs(10), "{:?}", stopped.elapsed());
+    let events = client.dynamic(Gvr::new("", "v1", "events"));
+    let (events, _) = events.list("default", &ListParams::default()).await.unwrap();
+    assert!(events.iter().all(|event| event["reason"] != "SimulatedTwice"), "{events:?}");
+    third.stop.cancel();
+    let _ = third.task.await;
+    plane.end(None).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_the_process_of_the_store_hold_their_lease_and_another_process_waits() {
+    let nodes = kstore_kubelet_sim::Config { nodes: 0, has_sim_api: true, ..Default::default() };
+    let components = Components { nodes: Some(Box::new(nodes)), ..Components::default() };
+    let config = ClusterConfig { components, elects_nodes: true, ..api_alone() };
+    let mut plane = ControlPlane::start(server(1), config).await.unwrap();
+    plane.run_components();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(owner(&plane).await, "kstore-server");
+    let other = nodes_process(&plane, "other", 2);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(owner(&plane).await, "kstore-server");
+    assert!(!other.registered.is_cancelled());
+    other.stop.cancel();
+    let _ = other.task.await;
+    plane.end(None).await;
 }

@@ -117,6 +117,7 @@ pub(crate) async fn everything(parts: ClusterInputs<'_>, phases: &Phases) -> any
         host: (!flags.is_read_only).then(hostname),
         // Several processes may share an external etcd, and each may run these components.
         elects_leaders: loops.leader_elect.unwrap_or(etcd.is_some()),
+        elects_nodes: loops.leader_elect != Some(false),
         metrics: metrics.clone(),
         phases: phases.clone(),
         ..ClusterConfig::default()

@@ -24,7 +24,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kstore_client::{Client, ClientSink, WatchParams};
 use kstore_container_sim::time::between;
 use kstore_informer::{
-    Builder, Causes, Delta, EventType, Informer, ListerWatcher, Object, Recorder, Reference,
+    Builder, Causes, Delta, EventType, Fence, Informer, ListerWatcher, Object, Recorder, Reference,
     Subscription, Supervisor, TaskGroup,
 };
 use kstore_nondet::{Nondet, Rng};
@@ -78,6 +78,14 @@ impl Simulator {
     pub fn run(self, stop: CancellationToken) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let supervisor = Supervisor::new("kubelet-sim", &self.config.metrics);
         Box::pin(supervisor.run(stop, move |tasks| self.generation().simulate(tasks)))
+    }
+
+    /// A copy whose writes the API server refuses after the end of a term of leadership.
+    #[must_use]
+    pub fn fenced(&self, fence: &Fence) -> Self {
+        let copy = self.generation();
+        let stage_client = copy.stage_client.map(|client| client.fence(fence));
+        Self { client: copy.client.fence(fence), stage_client, ..copy }
     }
 
     /// A copy for one generation.
@@ -161,6 +169,15 @@ impl Simulator {
         .ok()
     }
 
+    /// The pods that have a node, and the nodes.
+    fn pods_and_nodes(&self, tasks: &TaskGroup) -> (Informer<PodRecord>, Informer<NodeRecord>) {
+        let bound = WatchParams::default().fields("spec.nodeName!=");
+        let decode = if self.config.has_sim_api { PodRecord::decode_labelled } else { PodRecord::decode };
+        let pods = self.client.api::<Pod>().project(bound, decode);
+        let nodes = self.client.api::<Node>().project(WatchParams::default(), NodeRecord::decode);
+        (self.informer("kubelet-pods", pods, tasks), self.informer("kubelet-nodes", nodes, tasks))
+    }
+
     /// The groups and faults of the API of simulations.
     fn simulation(&self, tasks: &TaskGroup) -> (Subscription<GroupRecord>, Subscription<FaultRecord>) {
         let groups = self.client.dynamic(sim_api::resource(GROUPS));
@@ -174,12 +191,7 @@ impl Simulator {
     async fn simulate(self, tasks: TaskGroup) {
         let stop = tasks.stop();
         let orders = Arc::clone(&self.orders).lock_owned().await;
-        let bound = WatchParams::default().fields("spec.nodeName!=");
-        let decode = if self.config.has_sim_api { PodRecord::decode_labelled } else { PodRecord::decode };
-        let pods = self.client.api::<Pod>().project(bound, decode);
-        let pods = self.informer("kubelet-pods", pods, &tasks);
-        let nodes = self.client.api::<Node>().project(WatchParams::default(), NodeRecord::decode);
-        let nodes = self.informer("kubelet-nodes", nodes, &tasks);
+        let (pods, nodes) = self.pods_and_nodes(&tasks);
         if nodes.synced().await.is_err() || stop.is_cancelled() {
             return;
         }
