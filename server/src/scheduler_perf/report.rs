@@ -19,21 +19,19 @@ pub(super) struct Measured {
 }
 
 /// The scheduler of a result.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheduler {
     /// That of this process.
     Own,
     /// A kube-scheduler beside it.
     Program,
-    /// A kube-scheduler that cannot run the workload, for this reason.
-    Failed(String),
 }
 
 impl Scheduler {
     fn name(&self) -> &'static str {
         match self {
             Self::Own => "kstore",
-            Self::Program | Self::Failed(_) => "kube-scheduler",
+            Self::Program => "kube-scheduler",
         }
     }
 }
@@ -47,6 +45,25 @@ pub(super) struct WorkloadResult {
     pub(super) thresholds: BTreeMap<String, f64>,
     pub(super) measured: Vec<Measured>,
     pub(super) scheduler: Scheduler,
+    /// Why the scheduler could not run the workload.
+    pub(super) failure: Option<String>,
+}
+
+/// Of several runs of a workload the measurement with the median throughput, by topic; of an even number the slower one of the two in the
+/// middle.
+///
+/// # Errors
+/// That of the first run that failed: a median of the others would hide it.
+pub(super) fn median(runs: Vec<Result<Vec<Measured>, String>>) -> Result<Vec<Measured>, String> {
+    let runs = runs.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let topics: Vec<String> =
+        runs.first().into_iter().flatten().map(|measured| measured.topic.clone()).collect();
+    let of_topic = |topic: &String| {
+        let mut same: Vec<&Measured> = runs.iter().flatten().filter(|one| one.topic == *topic).collect();
+        same.sort_by(|a, b| a.throughput.average.total_cmp(&b.throughput.average));
+        same.get(same.len().saturating_sub(1) / 2).map(|median| (*median).clone())
+    };
+    Ok(topics.iter().filter_map(of_topic).collect())
 }
 
 impl WorkloadResult {
@@ -55,21 +72,26 @@ impl WorkloadResult {
         self.thresholds.get(&measured.topic).or_else(|| self.thresholds.get("")).copied()
     }
 
-    /// The result of a kube-scheduler with the same workload.
-    pub(super) fn beside(&self, measured: Result<Vec<Measured>, String>) -> Self {
-        let (measured, scheduler) = match measured {
-            Ok(measured) => (measured, Scheduler::Program),
-            Err(why) => (Vec::new(), Scheduler::Failed(why)),
+    /// The result of a workload with this name and these thresholds.
+    pub(super) fn new(
+        name: &str,
+        thresholds: &BTreeMap<String, f64>,
+        scheduler: Scheduler,
+        measured: Result<Vec<Measured>, String>,
+    ) -> Self {
+        let (measured, failure) = match measured {
+            Ok(measured) => (measured, None),
+            Err(why) => (Vec::new(), Some(why)),
         };
-        Self { name: self.name.clone(), thresholds: self.thresholds.clone(), measured, scheduler }
+        Self { name: name.to_owned(), thresholds: thresholds.clone(), measured, scheduler, failure }
     }
 
-    /// Whether a measurement of the scheduler of this process is below its threshold.
-    pub(super) fn is_below(&self) -> bool {
+    /// Whether the scheduler of this process could not run the workload, or is slower than a threshold.
+    pub(super) fn has_failed(&self) -> bool {
         let is_below = |measured: &Measured| {
             self.threshold(measured).is_some_and(|threshold| measured.throughput.average < threshold)
         };
-        self.scheduler == Scheduler::Own && self.measured.iter().any(is_below)
+        self.scheduler == Scheduler::Own && (self.failure.is_some() || self.measured.iter().any(is_below))
     }
 }
 
@@ -81,10 +103,10 @@ pub(super) fn table(results: &[WorkloadResult]) -> String {
     ];
     for result in results {
         if result.measured.is_empty() {
-            let why = match &result.scheduler {
-                Scheduler::Own | Scheduler::Program => "nothing is measured",
-                Scheduler::Failed(why) => why.lines().next_back().unwrap_or_default(),
-            };
+            let why = result
+                .failure
+                .as_deref()
+                .map_or("nothing is measured", |why| why.lines().next_back().unwrap_or_default());
             let cells = [&result.name, result.scheduler.name(), "-", "-", "-", "-", "-", "-", why];
             rows.push(cells.map(str::to_owned));
         }
@@ -191,6 +213,7 @@ mod tests {
             thresholds: threshold.iter().map(|(topic, least)| ((*topic).to_owned(), *least)).collect(),
             measured: vec![Measured { topic: "namespace-2".to_owned(), throughput }],
             scheduler: Scheduler::Own,
+            failure: None,
         }
     }
 
@@ -203,7 +226,7 @@ mod tests {
             (&[("", 301.0), ("namespace-2", 270.0)], false),
             (&[("other", 301.0)], false),
         ] {
-            assert_eq!(result(threshold).is_below(), is_below, "{threshold:?}");
+            assert_eq!(result(threshold).has_failed(), is_below, "{threshold:?}");
         }
     }
 
@@ -230,9 +253,9 @@ Basic/small  -            -     -       -    -    -          nothing is measured
             throughput: Throughput { average: 90.0, ..own.measured[0].throughput },
             ..own.measured[0].clone()
         };
-        let results =
-            [own.clone(), own.beside(Ok(vec![slow])), own.beside(Err("op 1:\nno gate X".to_owned()))];
-        assert!(!results.iter().any(WorkloadResult::is_below));
+        let beside = |measured| WorkloadResult::new(&own.name, &own.thresholds, Scheduler::Program, measured);
+        let results = [own.clone(), beside(Ok(vec![slow])), beside(Err("op 1:\nno gate X".to_owned()))];
+        assert!(!results.iter().any(WorkloadResult::has_failed));
         let expected = "\
 WORKLOAD     SCHEDULER       MEASURED     PODS  PODS/S  P50  P99  THRESHOLD
 Basic/small  kstore          namespace-2  900   300     290  310  270        ok
@@ -242,5 +265,41 @@ Basic/small  kube-scheduler  -            -     -       -    -    -          no 
         assert_eq!(table(&results), expected);
         let value: serde_json::Value = serde_json::from_str(&json(&results)).unwrap();
         assert_eq!(value["dataItems"][1]["labels"]["Scheduler"], "kube-scheduler");
+    }
+
+    #[test]
+    fn a_workload_that_this_scheduler_cannot_run_has_the_reason_in_its_row_and_fails_the_run() {
+        let failed = WorkloadResult::new(
+            "Basic/odd",
+            &BTreeMap::new(),
+            Scheduler::Own,
+            Err("op 3: no pod".to_owned()),
+        );
+        let results = [result(&[]), failed];
+        assert_eq!(results.each_ref().map(WorkloadResult::has_failed), [false, true]);
+        let expected = "\
+WORKLOAD     MEASURED     PODS  PODS/S  P50  P99  THRESHOLD
+Basic/small  namespace-2  900   300     290  310  -
+Basic/odd    -            -     -       -    -    -          op 3: no pod
+";
+        assert_eq!(table(&results), expected);
+    }
+
+    #[test]
+    fn the_median_of_runs_is_that_of_each_topic() {
+        let run = |first: f64, second: f64| {
+            let measured = |topic: &str, average: f64| Measured {
+                topic: topic.to_owned(),
+                throughput: Throughput { average, ..Throughput::default() },
+            };
+            Ok(vec![measured("a", first), measured("b", second)])
+        };
+        let averages = |runs| -> Result<Vec<f64>, String> {
+            Ok(median(runs)?.iter().map(|measured| measured.throughput.average).collect())
+        };
+        assert_eq!(averages(vec![run(3.0, 10.0), run(1.0, 30.0), run(2.0, 20.0)]), Ok(vec![2.0, 20.0]));
+        assert_eq!(averages(vec![run(3.0, 10.0), run(1.0, 30.0)]), Ok(vec![1.0, 10.0]));
+        let failed = averages(vec![run(3.0, 10.0), Err("it has ended".to_owned())]);
+        assert_eq!(failed, Err("it has ended".to_owned()));
     }
 }
