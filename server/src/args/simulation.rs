@@ -119,7 +119,8 @@ SCENARIO has NodeGroups, NodeFaults, PodBehaviors, ServiceLoads and any other ob
 
 Examples:
   kstore-server simulate day.yaml --until 24h
-  kstore-server simulate day.yaml --until 24h --seed 7 -o json --chart day.svg";
+  kstore-server simulate day.yaml --until 24h --seed 7 -o json --chart day.svg
+  kstore-server simulate day.yaml --against before.json";
 
 pub(super) const SIMULATE: &[Flag<SimulateArgs>] = &[
     Flag::path(
@@ -156,6 +157,12 @@ pub(super) const SIMULATE: &[Flag<SimulateArgs>] = &[
         |o: &mut SimulateArgs, path| o.chart = Some(path),
         "Also draw nodes, pods and use over time, as an SVG picture",
     ),
+    Flag::path(
+        "against",
+        "FILE",
+        |o: &mut SimulateArgs, path| o.against = Some(path),
+        "Also print what differs from the report (-o json) of an earlier simulation",
+    ),
 ];
 
 /// Arguments of `simulate`.
@@ -171,6 +178,8 @@ pub struct SimulateArgs {
     pub output: ReportOutput,
     /// File for the picture.
     pub chart: Option<PathBuf>,
+    /// File with the report of an earlier simulation, to compare with.
+    pub against: Option<PathBuf>,
 }
 
 /// Form of a report.

@@ -2,6 +2,7 @@
 //! takes as long as its work; equal scenarios and seeds give equal reports.
 
 mod chart;
+mod compare;
 mod observed;
 mod report;
 mod scenario;
@@ -11,6 +12,7 @@ use crate::metrics_server::{WithMetricsServer, keep_objects};
 use crate::simulation::{self, Problems};
 use crate::{clients, pki};
 use anyhow::{Context, anyhow, bail};
+use compare::Comparison;
 use kstore_api::version::Minor;
 use kstore_apiserver::ServerConfig;
 use kstore_apiserver::config::NetworkConfig;
@@ -29,6 +31,7 @@ use report::Report;
 use scenario::{Scenario, Step, TimedStep};
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +61,8 @@ pub(crate) fn simulate(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     if let Some(late) = scenario.steps.iter().find(|step| step.at > until) {
         bail!("a step is at {:?}, after the end of the simulation at {until:?}", late.at);
     }
+    // Read before the work, which may take long.
+    let earlier = args.against.as_deref().map(earlier_report).transpose()?;
     let thread = std::thread::Builder::new().name("simulation".to_owned()).stack_size(STACK);
     let thread = thread.spawn(move || block_on(scenario, until, seed)).context("cannot start a thread")?;
     let observed = thread.join().map_err(|_| anyhow!("the simulation panicked"))??;
@@ -66,11 +71,21 @@ pub(crate) fn simulate(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
         let drawn = std::fs::write(path, chart::draw(&observed.samples));
         drawn.with_context(|| format!("cannot write {}", path.display()))?;
     }
+    let comparison = earlier.map(|earlier| Comparison::of(&earlier, &report.value()));
     match args.output {
         ReportOutput::Text => print!("{}", report.text()),
-        ReportOutput::Json => print!("{}", report.json()),
+        ReportOutput::Json => print!("{}", report.json(comparison.as_ref())),
+    }
+    if let (ReportOutput::Text, Some(comparison), Some(path)) = (args.output, comparison, &args.against) {
+        print!("{}", comparison.text(&path.display().to_string()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The report of an earlier simulation in a file.
+fn earlier_report(path: &Path) -> anyhow::Result<Value> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    compare::read(&text).map_err(|why| anyhow!("--against {}: {why}", path.display()))
 }
 
 fn block_on(scenario: Scenario, until: Duration, seed: u64) -> anyhow::Result<Observed> {

@@ -1,8 +1,10 @@
 //! [`Report`]: the results of a simulation, as a text and as JSON. Pure.
 
+use super::compare::Comparison;
 use super::observed::{GroupCount, Observed, share};
 use kstore_go_duration::format;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -85,9 +87,22 @@ impl Report {
         }
     }
 
-    /// The report for programs.
-    pub(super) fn json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("a report is JSON");
+    /// The report as a later simulation reads it: numbers have the value of their text.
+    pub(super) fn value(&self) -> Value {
+        serde_json::from_str(&self.json(None)).expect("a report is JSON")
+    }
+
+    /// The report for programs, with the member `differences` if it was compared with an earlier one.
+    pub(super) fn json(&self, differences: Option<&Comparison>) -> String {
+        #[derive(Serialize)]
+        struct Compared<'r> {
+            #[serde(flatten)]
+            report: &'r Report,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            differences: Option<&'r Comparison>,
+        }
+        let compared = Compared { report: self, differences };
+        let mut text = serde_json::to_string_pretty(&compared).expect("a report is JSON");
         text.push('\n');
         text
     }
