@@ -22,6 +22,8 @@
 struct Readme;
 
 mod builtin;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod lexer;
 mod limits;
 mod parser;

@@ -13,6 +13,8 @@ mod document;
 mod effect;
 mod expression;
 mod functions;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod jq;
 mod limits;
 mod set;

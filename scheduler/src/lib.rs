@@ -27,6 +27,8 @@ pub mod extender;
 mod extender_client;
 pub mod fields;
 mod filter;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub mod gates;
 pub mod images;
 pub mod inventory;

@@ -403,7 +403,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["profile"],
             &["filter", "queue"],
             &["configuration", "decide"],
-            &["action", "explain", "reference"],
+            &["action", "explain", "fuzzing", "reference"],
             &["attempt", "extender_client", "verdict"],
             &["bind", "device_waits", "metrics", "preemption", "volume_waits"],
             &["reconstruct", "scheduler"],

@@ -204,3 +204,36 @@ async fn a_program_that_ends_is_an_error_with_what_it_said() {
     let error = execute::run(&read(&args).unwrap()[0], Some(&program)).await.unwrap_err().to_string();
     assert!(error.contains("exit status: 3") && error.ends_with("no such gate"), "{error}");
 }
+
+/// The kept inputs, and each with every 7th byte changed: a file is refused with reasons, or read, and nothing else happens.
+#[test]
+fn kept_and_damaged_configurations_are_read_or_refused() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/scheduler_perf");
+    let selection = Selection { labels: &[], name: None };
+    let template = |_: &Path| Ok("{kind: Pod, metadata: {name: 'p-{{.Index}}'}}".to_owned());
+    let read = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        match document::workloads(Path::new("perf.yaml"), &text, &selection, &template) {
+            Ok(workloads) => workloads.len(),
+            Err(problems) => {
+                assert!(!problems.is_empty() && problems.iter().all(|problem| !problem.is_empty()));
+                0
+            }
+        }
+    };
+    let mut sound = 0;
+    let mut kept = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        kept += 1;
+        sound += usize::from(read(&bytes) > 0);
+        for at in (0..bytes.len()).step_by(7) {
+            for flip in [1, 0x20, 0xFF] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= flip;
+                read(&damaged);
+            }
+        }
+    }
+    assert!(kept > 4 && sound > 1, "{sound} of {kept} inputs are configurations");
+}
