@@ -24,14 +24,14 @@ enum HintClass {
     Single(u64),
 }
 
-/// Place of a profile, the plugins that refused the pod at its last attempt, and the pod's class.
-type HintKey = (usize, PluginSet, HintClass);
+/// Place of a profile, and the plugins that refused the pod at its last attempt.
+type RefusedBy = (usize, PluginSet);
 
 /// Waiting pods by profile, the set of the plugins that refused them, and class.
 #[derive(Default)]
 pub(super) struct HintIndex {
-    pods: BTreeMap<HintKey, WaitingPods>,
-    keys: HashMap<Uid, HintKey>,
+    pods: BTreeMap<RefusedBy, BTreeMap<HintClass, WaitingPods>>,
+    keys: HashMap<Uid, (RefusedBy, HintClass)>,
 }
 
 /// The pods of one class that the same plugins refused; at least one.
@@ -103,12 +103,13 @@ impl HintIndex {
         queued: &QueuedPod,
         pod: impl Fn(&Uid) -> Option<&'q PodInfo>,
     ) -> &mut WaitingPods {
-        let by = queued.refused_by;
+        let by = (profile, queued.refused_by);
+        let classes = self.pods.entry(by).or_default();
         let class = match are_in_tree && !is_single(&queued.pod) {
             true => {
                 let hash = hash(&queued.pod);
                 let is_free = |number: &u64| {
-                    let others = self.pods.get(&(profile, by, HintClass::Alike(hash, *number)));
+                    let others = classes.get(&HintClass::Alike(hash, *number));
                     let one = others.and_then(WaitingPods::any).and_then(&pod);
                     one.is_none_or(|one| are_alike(one, &queued.pod))
                 };
@@ -117,24 +118,28 @@ impl HintIndex {
             }
             false => HintClass::Single(queued.entry),
         };
-        let key = (profile, by, class);
-        self.keys.insert(queued.pod.uid.clone(), key);
-        self.pods.entry(key).or_default()
+        self.keys.insert(queued.pod.uid.clone(), (by, class));
+        classes.entry(class).or_default()
     }
 
     /// Removes a pod. One that is not in the index changes nothing.
     pub(super) fn remove(&mut self, queued: &QueuedPod) {
-        let Some(key) = self.keys.remove(&queued.pod.uid) else { return };
-        let Some(pods) = self.pods.get_mut(&key) else { return };
+        let Some((by, class)) = self.keys.remove(&queued.pod.uid) else { return };
+        let Some(classes) = self.pods.get_mut(&by) else { return };
+        let Some(pods) = classes.get_mut(&class) else { return };
         pods.unschedulable.remove(&(queued.queued, queued.entry));
         pods.held.remove(&queued.pod.uid);
         if pods.any().is_none() {
-            self.pods.remove(&key);
+            classes.remove(&class);
+        }
+        if classes.is_empty() {
+            self.pods.remove(&by);
         }
     }
 
-    /// All waiting pods: the place of their profile, what refused them, and the pods of one class.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, PluginSet, &WaitingPods)> {
-        self.pods.iter().map(|((profile, by, _), pods)| (*profile, *by, pods))
+    /// The waiting pods whose profile, by its place, and refusing plugins `is_wanted`, class by class.
+    pub(super) fn of(&self, is_wanted: impl Fn(usize, PluginSet) -> bool) -> impl Iterator<Item = &WaitingPods> {
+        let wanted = self.pods.iter().filter(move |((profile, by), _)| is_wanted(*profile, *by));
+        wanted.flat_map(|(_, classes)| classes.values())
     }
 }

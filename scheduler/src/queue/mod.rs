@@ -385,10 +385,8 @@ impl Queue {
     /// not hear of such events.
     fn helped(&self, event: &ClusterEvent<'_>) -> (Vec<(ParkedSince, Uid)>, Vec<Uid>) {
         let (mut woken, mut held) = (Vec::new(), Vec::new());
-        for (profile, by, pods) in self.hints.iter() {
-            if !self.profiles.at(profile).plugins.hear(by, event.kind()) {
-                continue;
-            }
+        let hear = |profile, by| self.profiles.at(profile).plugins.hear(by, event.kind());
+        for pods in self.hints.of(hear) {
             if pods.any().is_some_and(|uid| self.helps(&self.pods[uid].1, event)) {
                 woken.extend(pods.unschedulable.iter().map(|(since, uid)| (*since, uid.clone())));
                 held.extend(pods.held.iter().cloned());

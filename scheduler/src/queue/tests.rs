@@ -3,7 +3,7 @@
 use super::*;
 use crate::devices::Devices;
 use crate::plugins::Registry;
-use crate::testing::{at, cpu_pod, node, on, pod, processor_time, with};
+use crate::testing::{at, cpu_pod, node, on, pod, with};
 use serde_json::json;
 
 fn queue(pods: &[(&str, i32)]) -> Queue {
@@ -313,7 +313,7 @@ proptest::proptest! {
             model.retain(|(uid, ..)| !woken.iter().any(|(other, ..)| other == uid));
         }
         // What wakes is gone from the index, and nothing else is.
-        let indexed: usize = queue.hints.iter().map(|(_, _, pods)| pods.unschedulable.len() + pods.held.len()).sum();
+        let indexed: usize = queue.hints.of(|_, _| true).map(|pods| pods.unschedulable.len() + pods.held.len()).sum();
         proptest::prop_assert_eq!(indexed, model.len());
     }
 }
@@ -333,11 +333,7 @@ fn an_event_asks_one_of_many_parked_pods_that_are_alike_and_none_that_it_cannot_
     };
     let devices = Devices::default();
     queue.asked.set(0);
-    let began = processor_time();
     assert_eq!(queue.on_event(ClusterEvent::NodeAdded(&tiny, &devices), Revision(3), at(0)), 0);
-    let took = processor_time() - began;
-    println!("an event that helps none of {PODS} waiting pods: {took:?}");
-    assert!(took < std::time::Duration::from_millis(1), "{took:?}");
     assert_eq!(queue.asked.get(), 1, "the node is too small for all of them");
     let placed = on(&cpu_pod("placed", "1"), "n1");
     assert_eq!(queue.on_event(ClusterEvent::PodPlaced(&placed), Revision(4), at(0)), 0);

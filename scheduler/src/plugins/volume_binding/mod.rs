@@ -160,7 +160,6 @@ impl Plugin for VolumeBinding {
     }
 }
 
-/// The writes for the claims of a pod if it is bound to `node`, which the filters admitted; `None` if there are none.
 /// The points of a shape as kube-scheduler prints them in an error: with the names of Go's fields.
 fn go_points(shape: &Value) -> Vec<impl Serialize> {
     #[derive(Serialize)]
@@ -175,6 +174,7 @@ fn go_points(shape: &Value) -> Vec<impl Serialize> {
     shape.as_array().into_iter().flatten().map(point).collect()
 }
 
+/// The writes for the claims of a pod if it is bound to `node`, which the filters admitted; `None` if there are none.
 fn plan(pod: &PodInfo, storage: &Storage, node: &NodeInfo) -> Option<VolumePlan> {
     if pod.claims().is_empty() {
         return None;
