@@ -8,7 +8,7 @@ use kstore_informer::{Elector, ElectorOptions, Fence, Leadership};
 use kstore_nondet::Nondet;
 use std::pin::Pin;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 /// The namespace of the Leases for which components compete.
 pub const LEASE_NAMESPACE: &str = "kube-system";
@@ -34,7 +34,7 @@ pub(crate) fn nodes_elector(
     let elector = Elector::with(lease, options, nondet).expect("the durations of nodes' Leases are valid");
     elector.metrics(metrics).on_new_leader(move |holder| {
         if holder != own {
-            info!(
+            warn!(
                 lease = NODES_LEASE,
                 "another process simulates the NodeGroups of this cluster (holder {holder}); waiting"
             );

@@ -34,7 +34,7 @@ use tracing::{error, info};
 const UNKNOWN_HOST: &str = "localhost";
 
 /// The candidate for the Lease of simulated nodes in the process of an embedded store.
-const OWN_NODES: &str = "kstore-server";
+const OWN_NODES: &str = "embedded-store";
 /// How long that Lease holds without a renewal. If its process ends, so does the API server: nobody waits for the end of the Lease, and a
 /// machine that stands still for a while ends no simulation.
 const OWN_NODES_LEASE: Duration = Duration::from_secs(60);

@@ -362,10 +362,10 @@ async fn nodes_of_the_process_of_the_store_hold_their_lease_and_another_process_
     let mut plane = ControlPlane::start(server(1), config).await.unwrap();
     plane.run_components();
     tokio::time::sleep(Duration::from_secs(20)).await;
-    assert_eq!(owner(&plane).await, "kstore-server");
+    assert_eq!(owner(&plane).await, "embedded-store");
     let other = nodes_process(&plane, "other", 2);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(owner(&plane).await, "kstore-server");
+    assert_eq!(owner(&plane).await, "embedded-store");
     assert!(!other.registered.is_cancelled());
     other.stop.cancel();
     let _ = other.task.await;
