@@ -2,7 +2,13 @@
 //! corpus. Not an API for users.
 
 use crate::{Limits, Missing, NoFunctions, Template};
-use serde_json::json;
+use serde_json::Value;
+
+/// What templates are rendered for: a value of each type.
+const DATA: &str = r#"{
+    "name": "web", "n": 3, "f": 1.5, "yes": true, "none": null, "list": [1, "b", {"c": [2]}],
+    "metadata": {"labels": {"a": "b"}, "creationTimestamp": "2026-01-02T03:04:05Z"}
+}"#;
 
 /// A template that parses renders within its limits, twice to the same text.
 ///
@@ -11,10 +17,7 @@ use serde_json::json;
 pub fn template(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let Ok(template) = Template::parse(&text, &NoFunctions) else { return };
-    let data = json!({
-        "name": "web", "n": 3, "f": 1.5, "yes": true, "none": null, "list": [1, "b", {"c": [2]}],
-        "metadata": {"labels": {"a": "b"}, "creationTimestamp": "2026-01-02T03:04:05Z"},
-    });
+    let data: Value = serde_json::from_str(DATA).expect("the data are JSON");
     for missing in [Missing::Null, Missing::Refused] {
         let limits = Limits { steps: 2_000, bytes: 16 << 10, missing };
         let rendered = template.render(&data, &NoFunctions, limits);

@@ -30,6 +30,9 @@ pub fn declared_by(kubelet_version: &str) -> Vec<String> {
     kubelet_version.parse().map(declared_features).unwrap_or_default()
 }
 
+/// The resource that counts the pods of a node.
+const PODS: &str = "pods";
+
 /// How a kubelet renews its Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTerms {
@@ -93,7 +96,7 @@ impl NodeShape {
 
     /// How many pods the node takes, which its subnet has addresses for.
     pub fn pods(&self) -> u32 {
-        let amount = self.capacity.get("pods").and_then(|amount| Amount::parse(&amount.0).ok());
+        let amount = self.capacity.get(PODS).and_then(|amount| Amount::parse(&amount.0).ok());
         amount.map_or(0, |amount| u32::try_from(amount.units().max(0)).unwrap_or(u32::MAX))
     }
 
