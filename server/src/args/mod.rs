@@ -22,6 +22,7 @@ mod import;
 mod keep;
 mod lab;
 mod listen;
+mod logging;
 mod metrics;
 mod naming;
 mod number;

@@ -5,8 +5,9 @@ use super::access::{
     ADMISSION, APIS, AUDIT_WEBHOOK, AUTHENTICATION, AUTHORIZATION, BASIC_AUTH, EVENTS, KUBERNETES,
     REQUEST_LIMITS,
 };
-use super::flag::{Choice, add, chosen, list, parsed, put, repeated, words};
+use super::flag::{add, chosen, list, parsed, put, repeated, words};
 use super::lab::LAB;
+use super::logging::LOGGING;
 use super::options::controllers;
 use super::scope::Part;
 use super::simulation::Adoption;
@@ -14,7 +15,6 @@ use super::{
     Component, Durability, Engine, OutboundPolicy, SchedulerFile, ServerOptions, audit, encryption, etcd,
     naming, number, time,
 };
-use crate::telemetry::LogFormat;
 use clap::Arg;
 use kstore_kubelet_sim::egress::EgressRule;
 use kstore_scheduler::scheduler::TieMode;
@@ -595,21 +595,3 @@ const EXTERNAL_ETCD: &[Flag] = &[
     .server_only()
     .shaped(|arg| arg.requires("etcd-user")),
 ];
-
-const LOGGING: &[Flag] = &[Flag::choice(
-    ("log-format", "FORMAT"),
-    words::<LogFormat>,
-    |o, word| put(&mut o.log_format, chosen(word)),
-    "Format of log lines on standard error",
-)
-.part(Part::Process)
-.server_only()
-.default("text")
-.shaped(|arg| arg.global(true))];
-
-impl Choice for LogFormat {
-    const WORDS: &'static [(&'static str, Self, &'static str)] = &[
-        ("text", Self::Text, "Text for people"),
-        ("json", Self::Json, "One JSON object per line, for programs"),
-    ];
-}
