@@ -1,4 +1,5 @@
-//! Idempotency keys: for ten minutes, a POST with the same key and body gets the first answer again.
+//! Idempotency keys: for ten minutes, a POST with the same key and body gets the first answer again. And names: a POST that names what it
+//! makes returns what an equal one made.
 
 use crate::error::{bad_request, impossible};
 use crate::limits;
@@ -6,6 +7,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use kstore_api::status::Status;
 use parking_lot::Mutex;
+use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -64,6 +66,72 @@ impl IdempotencyKeys {
         state.calls.insert(key.to_owned(), KeyedCall { request, slot: slot.clone() });
         state.order.push_back((now, key.to_owned()));
         Ok(slot)
+    }
+}
+
+/// The calls that made the named images and clusters of a process.
+#[derive(Debug, Default)]
+pub(crate) struct NamedCalls {
+    calls: Mutex<BTreeMap<String, NamedCall>>,
+}
+
+#[derive(Debug, Default)]
+struct NamedCall {
+    /// The cluster of the call and its body; `None` until it has made something.
+    request: Option<(String, Value)>,
+    /// Held by the call that makes something of this name; others wait.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The turn of a call among those with its name.
+#[derive(Debug)]
+pub(crate) struct NamedTurn<'c> {
+    calls: &'c NamedCalls,
+    /// `image prepared`.
+    name: String,
+    /// The cluster of the call and its body.
+    request: (String, Value),
+    _turn: tokio::sync::OwnedMutexGuard<()>,
+}
+
+impl NamedCalls {
+    /// Waits until no other call makes something of this kind and name. `body` is that of a call that was read before.
+    pub(crate) async fn turn(&self, kind: &str, name: &str, cluster: &str, body: &[u8]) -> NamedTurn<'_> {
+        let name = format!("{kind} {name}");
+        let turn = {
+            let mut calls = self.calls.lock();
+            // Calls that were refused leave their name here. There are as many others as images and clusters.
+            calls.retain(|_, call| call.request.is_some() || Arc::strong_count(&call.turn) > 1);
+            calls.entry(name.clone()).or_default().turn.clone()
+        };
+        let turn = turn.lock_owned().await;
+        let body = serde_json::from_slice(body).unwrap_or_default();
+        NamedTurn { calls: self, name, request: (cluster.to_owned(), body), _turn: turn }
+    }
+
+    /// What a call made is deleted.
+    pub(crate) fn forget(&self, kind: &str, name: &str) {
+        if let Some(call) = self.calls.lock().get_mut(&format!("{kind} {name}")) {
+            call.request = None;
+        }
+    }
+}
+
+impl NamedTurn<'_> {
+    /// Whether an equal call has made what has the name.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.calls
+            .calls
+            .lock()
+            .get(&self.name)
+            .is_some_and(|call| call.request.as_ref() == Some(&self.request))
+    }
+
+    /// The call has made something.
+    pub(crate) fn has_made(self) {
+        if let Some(call) = self.calls.calls.lock().get_mut(&self.name) {
+            call.request = Some(self.request);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::cluster::{ClusterConfig, ClusterError, Front, LabCluster, LabImage};
 use crate::error;
 use crate::fault::RuleSet;
 use crate::host::{ComponentChoice, HostConfig, Origin, Placement};
-use crate::idempotency::IdempotencyKeys;
+use crate::idempotency::{IdempotencyKeys, NamedCalls};
 use crate::limits;
 use crate::snapshot::{self, LoadError};
 use crate::template::{DefaultTemplate, Template};
@@ -116,6 +116,8 @@ pub struct Lab {
     front: fn(&Arc<Self>) -> Front,
     /// Answers to calls with idempotency keys.
     pub(crate) keys: IdempotencyKeys,
+    /// Calls that made something with a name.
+    pub(crate) named: NamedCalls,
     /// Permits for snapshot files.
     pub(crate) files: Arc<Semaphore>,
 }
@@ -181,6 +183,7 @@ impl Lab {
             state: Mutex::default(),
             front,
             keys: IdempotencyKeys::default(),
+            named: NamedCalls::default(),
             files: Arc::new(Semaphore::new(limits::FILES)),
             config: LabConfig { seed: Some(seed), ..config },
         });
@@ -343,6 +346,7 @@ impl Lab {
                 return Err(error::impossible("the first cluster ends with the process"));
             }
             self.state.lock().clusters.remove(&cluster.config.id);
+            self.named.forget("cluster", &cluster.config.name);
             cluster.end().await;
             Ok(())
         })
@@ -392,6 +396,7 @@ impl Lab {
     /// Forgets an image; clusters from it live on.
     pub fn delete_image(&self, name: &str) {
         self.state.lock().images.remove(name);
+        self.named.forget("image", name);
     }
 
     /// Ends all clusters.

@@ -7,6 +7,7 @@ use crate::cluster::{LabCluster, LabImage};
 use crate::error::{self, bad_request, conflict};
 use crate::fault::RuleSet;
 use crate::host::ComponentChoice;
+use crate::idempotency::NamedTurn;
 use crate::registry::StartOptions;
 use crate::settle::{self, Settle};
 use crate::{limits, objects, values};
@@ -16,6 +17,13 @@ use kstore_client::Gvr;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
+
+impl Call {
+    /// The turn of this call among those that make something of a kind with this name.
+    async fn named(&self, kind: &str, name: &str) -> NamedTurn<'_> {
+        self.lab.named.turn(kind, name, &self.cluster.config.id, &self.body).await
+    }
+}
 
 /// `GET /clusters`.
 pub(super) fn list(call: &Call) -> Result<Reply, Status> {
@@ -99,6 +107,32 @@ pub(super) async fn start(call: &Call) -> Result<Reply, Status> {
     if count > 1 && body.name.is_some() {
         return Err(bad_request("/name", "several clusters cannot have one name"));
     }
+    let name = body.name.as_deref();
+    if let Some(name) = name {
+        values::name(name, "/name")?;
+    }
+    let turn = match name {
+        Some(name) => Some(call.named("cluster", name).await),
+        None => None,
+    };
+    if let (Some(turn), Some(Ok(cluster))) = (&turn, name.map(|name| call.lab.cluster(name)))
+        && turn.is_repeated()
+    {
+        return Reply::ok(&cluster.report()?);
+    }
+    let started = forked(call, &body, count).await?;
+    if let Some(turn) = turn {
+        turn.has_made();
+    }
+    let reports = started.iter().map(|cluster| cluster.report()).collect::<Result<Vec<_>, _>>()?;
+    match (count, reports.first()) {
+        (1, Some(report)) => Reply::with(201, report),
+        _ => Reply::with(201, &json!({"clusters": reports})),
+    }
+}
+
+/// Starts clusters from what a call names.
+async fn forked(call: &Call, body: &StartBody, count: usize) -> Result<Vec<Arc<LabCluster>>, Status> {
     let forked = match (&body.from.image, &body.from.cluster) {
         (Some(_), Some(_)) => return Err(bad_request("/from", "has either a cluster or an image")),
         (Some(_), None) => None,
@@ -127,11 +161,7 @@ pub(super) async fn start(call: &Call) -> Result<Reply, Status> {
             }
         }
     }
-    let reports = started.iter().map(|cluster| cluster.report()).collect::<Result<Vec<_>, _>>()?;
-    match (count, reports.first()) {
-        (1, Some(report)) => Reply::with(201, report),
-        _ => Reply::with(201, &json!({"clusters": reports})),
-    }
+    Ok(started)
 }
 
 /// `DELETE /clusters/{id}`.
@@ -206,8 +236,14 @@ struct ImageBody {
 pub(super) async fn take_image(call: &Call) -> Result<Reply, Status> {
     let body: ImageBody = parse::body(&call.body)?;
     values::name(&body.name, "/name")?;
-    if call.lab.image(&body.name).is_ok() {
-        return Err(conflict(format!("an image has the name {:?}", body.name)));
+    let turn = call.named("image", &body.name).await;
+    if let Some((image, shared)) = call.lab.images().iter().find(|(image, _)| image.name == body.name) {
+        return match turn.is_repeated() {
+            true => Reply::ok(&image_report(image, *shared)),
+            false => {
+                Err(conflict(format!("an image has the name {:?}, and another call made it", body.name)))
+            }
+        };
     }
     if body.settled == Some(true) {
         let bridge = call.cluster.current()?.bridge;
@@ -221,6 +257,7 @@ pub(super) async fn take_image(call: &Call) -> Result<Reply, Status> {
         }
     }
     let image = call.lab.keep_image(call.cluster.image(&body.name).await?)?;
+    turn.has_made();
     Reply::with(201, &image_report(&image, 0))
 }
 

@@ -104,6 +104,41 @@ async fn a_reset_goes_back_to_the_image_and_its_revisions_never_go_down() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_with_a_name_returns_what_an_equal_one_made() {
+    let (lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
+    let image = || admin.lab(Method::POST, "/images", Some(json!({"name": "prepared"})));
+    let (first, second) = tokio::join!(image(), image());
+    let codes = std::collections::BTreeSet::from([first.code, second.code]);
+    assert_eq!(codes, [201, 200].into(), "of two calls at once one takes the image: {first:?} {second:?}");
+    assert_eq!(first.body["revision"], second.body["revision"]);
+    let other = json!({"name": "prepared", "settled": false});
+    assert_eq!(admin.lab(Method::POST, "/images", Some(other)).await.code, 409, "another body");
+    let body = json!({"from": {"image": "prepared"}, "name": "a", "seed": 3});
+    let start = || admin.lab(Method::POST, "/clusters", Some(body.clone()));
+    let (first, second) = tokio::join!(start(), start());
+    let codes = std::collections::BTreeSet::from([first.code, second.code]);
+    assert_eq!(codes, [201, 200].into(), "{first:?} {second:?}");
+    assert_eq!(first.body["id"], second.body["id"]);
+    let other = json!({"from": {"image": "prepared"}, "name": "a", "seed": 4});
+    assert_eq!(admin.lab(Method::POST, "/clusters", Some(other.clone())).await.code, 409);
+    let elsewhere = admin.at(first.body["url"].as_str().unwrap(), "test");
+    assert_eq!(
+        elsewhere.lab(Method::POST, "/clusters", Some(body.clone())).await.code,
+        409,
+        "another cluster"
+    );
+    // What was deleted can be made again.
+    assert_eq!(admin.lab(Method::DELETE, "/clusters/a", None).await.code, 200);
+    let again = admin.lab(Method::POST, "/clusters", Some(other.clone())).await;
+    assert_eq!(again.code, 201, "{again:?}");
+    assert_ne!(again.body["id"], first.body["id"]);
+    assert_eq!(admin.lab(Method::POST, "/clusters", Some(other)).await.body["id"], again.body["id"]);
+    admin.lab(Method::DELETE, "/images/prepared", None).await;
+    assert_eq!(image().await.code, 201);
+    lab.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_bounds_on_clusters_and_images_hold() {
     let (lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
     for number in 0..limits::IMAGES {
