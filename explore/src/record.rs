@@ -68,6 +68,9 @@ pub struct ViewedRevision {
     pub resource: String,
     /// Revision; 0: nothing.
     pub delivered: i64,
+    /// Whether it may have been shown more, in a form that the lab does not read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// A write of one object.
@@ -116,9 +119,16 @@ impl RecordedWrite {
         self.object()["metadata"]["uid"].as_str().unwrap_or_default()
     }
 
-    /// The newest revision of a kind that the writer had been shown; `None` if that is not known.
+    /// The newest revision of a kind that the writer is known to have been shown; `None` if that is not known.
     pub fn delivered(&self, resource: &str) -> Option<i64> {
         self.views.iter().find(|view| view.resource == resource).map(|view| view.delivered)
+    }
+
+    /// The newest revision of a kind that the writer had been shown, if all that was delivered to it is known: what is newer it had not
+    /// seen.
+    pub fn seen(&self, resource: &str) -> Option<i64> {
+        let view = self.views.iter().find(|view| view.resource == resource);
+        view.filter(|view| !view.partial).map(|view| view.delivered)
     }
 
     /// The changed paths, without what the server changes in every write.

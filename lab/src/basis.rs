@@ -15,6 +15,10 @@ pub struct ViewAt {
     pub resource: String,
     /// Revision; 0: nothing.
     pub delivered: i64,
+    /// Whether something was delivered in a form that the lab does not read: then it may have been shown more, and no change of the kind
+    /// is called unseen.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// A change of an object, as a writer may have seen it or not.
@@ -108,8 +112,10 @@ fn mentions(value: &Value, name: &str, depth: usize) -> bool {
 
 /// The basis of a write by a client with these views. `changes` are those before the write, ascending.
 pub fn basis(views: &[ViewAt], changes: &[ObjectChange], written: &Written<'_>) -> Basis {
-    let delivered =
-        |resource: &str| views.iter().find(|view| view.resource == resource).map(|view| view.delivered);
+    let delivered = |resource: &str| {
+        let view = views.iter().find(|view| view.resource == resource && !view.partial);
+        view.map(|view| view.delivered)
+    };
     let mut unseen: Vec<Unseen> = changes
         .iter()
         .filter(|change| change.revision < written.change.revision)
@@ -150,7 +156,7 @@ mod tests {
     }
 
     fn view(resource: &str, delivered: i64) -> ViewAt {
-        ViewAt { resource: resource.to_owned(), delivered }
+        ViewAt { resource: resource.to_owned(), delivered, partial: false }
     }
 
     #[test]
@@ -174,6 +180,8 @@ mod tests {
         let expected =
             [(15, Relation::Same), (16, Relation::Owned), (12, Relation::Named), (13, Relation::Other)];
         assert_eq!(rows, expected, "kinds that the client does not read are left out");
+        let partial = views.clone().map(|view| ViewAt { partial: true, ..view });
+        assert_eq!(basis(&partial, &changes, &written).unseen, [], "it may have been shown them");
         assert_eq!(inferred(&views, 0, &changes, &written), [11, 8]);
         assert_eq!(inferred(&views, 9, &changes, &written), [11]);
     }

@@ -23,7 +23,7 @@ fn lost(evidence: &Evidence<'_>, run: &RunRecord) -> Vec<Verdict> {
     for write in run.writes.iter().filter(|write| write.effect == Effect::Updated) {
         let is_judged =
             evidence.is_program(&write.client) && !evidence.scenario.ignores_client(&write.client);
-        let Some(seen) = write.delivered(&write.key.resource).filter(|_| is_judged) else { continue };
+        let Some(seen) = write.seen(&write.key.resource).filter(|_| is_judged) else { continue };
         let Some((path, other)) = put_back(run, write, seen) else { continue };
         let slot = evidence.slot(write);
         let summary = format!(
@@ -80,8 +80,11 @@ mod tests {
         let case = |seen: i64, other: &str, last: Value| {
             let first = write(5, other, A, json!({"n": 1}), json!({"n": 2}));
             let mut second = write(7, "op", A, json!({"n": 2}), last);
-            second.views =
-                vec![ViewedRevision { resource: "things.example.com".to_owned(), delivered: seen }];
+            second.views = vec![ViewedRevision {
+                resource: "things.example.com".to_owned(),
+                delivered: seen,
+                partial: false,
+            }];
             run(vec![first, second])
         };
         let rows = [

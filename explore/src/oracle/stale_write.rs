@@ -48,7 +48,7 @@ pub(crate) fn stale_read<'e>(evidence: &Evidence<'e>) -> Option<StaleRead<'e>> {
     let write = first_foreign(evidence)?;
     let unseen = evidence.run.writes.iter().rev().filter(|change| change.revision < write.revision);
     for change in unseen {
-        let Some(seen) = write.delivered(&change.key.resource).filter(|seen| *seen < change.revision) else {
+        let Some(seen) = write.seen(&change.key.resource).filter(|seen| *seen < change.revision) else {
             continue;
         };
         if is_related(change, write) {
@@ -90,7 +90,11 @@ mod tests {
         let thing = write(5, "user", "things.example.com/default/a", json!(null), json!({}));
         let delete = |seen: i64| {
             let mut write = write(9, "op", "configmaps/default/a", json!({}), json!(null));
-            write.views = vec![ViewedRevision { resource: "things.example.com".to_owned(), delivered: seen }];
+            write.views = vec![ViewedRevision {
+                resource: "things.example.com".to_owned(),
+                delivered: seen,
+                partial: false,
+            }];
             write
         };
         let found = |seen: i64, reference: &RunRecord| {
@@ -104,6 +108,11 @@ mod tests {
             "{stale:?}"
         );
         assert!(found(5, &none).is_empty(), "it had seen the change");
+        let mut partial = delete(4);
+        partial.views[0].partial = true;
+        let partial =
+            judged(&scenario(""), std::slice::from_ref(&none), &run(vec![thing.clone(), partial]), judge);
+        assert!(partial.is_empty(), "it may have seen the change");
         assert!(found(4, &run(vec![delete(4)])).is_empty(), "a reference makes the write, too");
     }
 }

@@ -15,7 +15,11 @@ const CLAIM: &str = "persistentvolumeclaims/default/data-a";
 /// claim; and once more.
 fn reference() -> RunRecord {
     let viewed = |mut write: RecordedWrite, things: i64, claims: i64| {
-        let view = |resource: &str, delivered| ViewedRevision { resource: resource.to_owned(), delivered };
+        let view = |resource: &str, delivered| ViewedRevision {
+            resource: resource.to_owned(),
+            delivered,
+            partial: false,
+        };
         write.views = vec![view("things.example.com", things), view("persistentvolumeclaims", claims)];
         write
     };

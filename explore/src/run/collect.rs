@@ -96,7 +96,11 @@ fn write_records(
     let time = write.time.map_or(0, Timestamp::as_millisecond).max(last.1);
     let views = write.basis.iter().flat_map(|basis| &basis.views);
     let views: Vec<ViewedRevision> = views
-        .map(|view| ViewedRevision { resource: view.resource.clone(), delivered: view.delivered })
+        .map(|view| ViewedRevision {
+            resource: view.resource.clone(),
+            delivered: view.delivered,
+            partial: view.partial,
+        })
         .collect();
     let record = |object: &writes::WrittenObject| RecordedWrite {
         revision: write.revision,

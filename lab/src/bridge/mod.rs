@@ -297,7 +297,7 @@ impl Stage {
         };
         let request = match admitted {
             Ok(request) => request,
-            Err(status) => return (refusal(&status), BodyReader::None, None),
+            Err(status) => return (refusal(&status), BodyReader::NONE, None),
         };
         let running = &self.bridge.running;
         let request = self.bridge.shown.copied(self.number, self.target.as_deref(), request);
@@ -317,11 +317,7 @@ impl Stage {
         self.active.answered(if is_reset { 503 } else { code });
         times::add(&mut response, &running.plane.nondet().clock, self.bridge.time(real));
         let reader = BodyReader::of(&response, self.target.as_deref());
-        self.bridge.shown.answered(
-            self.number,
-            code,
-            !matches!(reader, BodyReader::None | BodyReader::Unreadable),
-        );
+        self.bridge.shown.answered(self.number, code, reader.is_plain());
         self.note_traffic();
         (response, reader, control)
     }

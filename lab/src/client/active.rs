@@ -128,6 +128,8 @@ impl ActiveRequest {
     /// The answer shows this revision of the kind; `None`: in a form that the lab does not read.
     pub fn showed(&self, revision: Option<i64>) {
         self.clients.with(self.client(), |client, _| match revision {
+            // The newest start of the program was not shown it.
+            _ if client.incarnation != self.incarnation => {}
             Some(revision) => client.view.answered(self.resource(), revision),
             None => client.view.unreadable(self.resource()),
         });
@@ -187,7 +189,8 @@ impl Drop for FrameGuard {
             return;
         }
         active.clients.with(active.client(), |client, now| {
-            for event in &self.events {
+            let is_of_newest_start = client.incarnation == active.incarnation;
+            for event in self.events.iter().filter(|_| is_of_newest_start) {
                 client.view.delivered(active.resource(), event);
             }
             if let Some(watch) = client.watches.get_mut(&active.id) {

@@ -6,6 +6,7 @@ pub mod process;
 pub mod quiet;
 pub mod socket;
 pub mod view;
+pub mod wire;
 
 mod active;
 mod report;
@@ -41,7 +42,7 @@ pub const OTHER: &str = "other";
 const NAMES: usize = 16;
 
 /// Agents of people's tools, which act and do not react: the clock does not wait for them.
-const UNCOUNTED: [&str; 1] = ["kubectl"];
+const UNCOUNTED: [&str; 2] = ["kubectl", "kubectl-dispatcher"];
 
 /// A request as the listener knows it.
 #[derive(Clone, Debug)]
@@ -506,7 +507,12 @@ impl Clients {
             ..ClientDefinition::default()
         };
         self.define(name, definition)?;
-        self.with(name, |client, _| client.incarnation = program.incarnation);
+        self.with(name, |client, _| {
+            if client.incarnation != program.incarnation {
+                client.incarnation = program.incarnation;
+                client.view.restarted();
+            }
+        });
         Ok(())
     }
 
@@ -528,12 +534,7 @@ impl Clients {
 
     /// What a client has been shown of each kind that it reads.
     pub fn delivered(&self, name: &str) -> Vec<ViewAt> {
-        let state = self.state.lock();
-        let kinds = state.clients.get(name).into_iter().flat_map(|client| &client.view.kinds);
-        let kinds = kinds.filter(|(_, kind)| kind.watches > 0 || kind.lists > 0 || kind.gets > 0);
-        kinds
-            .map(|(resource, kind)| ViewAt { resource: resource.clone(), delivered: kind.delivered })
-            .collect()
+        self.state.lock().clients.get(name).map_or_else(Vec::new, |client| client.view.basis())
     }
 
     /// The view of a client.

@@ -49,6 +49,8 @@ fn tools_of_people_and_leases_are_not_counted() {
     let (pod, lease) = (target(Verb::Get, "pods"), target(Verb::Update, "leases.coordination.k8s.io"));
     let kubectl = clients.arrive(&arrival("admin", "kubectl/v1.36", &pod, false));
     let election = clients.arrive(&arrival("u", "operator", &lease, false));
+    let dispatcher = clients.arrive(&arrival("admin", "kubectl-dispatcher/v1.0", &pod, false));
+    assert!(!dispatcher.is_counted());
     assert!(!kubectl.is_counted() && !election.is_counted() && !clients.has_in_flight());
     assert_eq!(lines(&clients), Vec::<String>::new());
 }

@@ -1,5 +1,7 @@
 //! The view of a client: for each kind that it reads, the newest revision that was delivered to it. Pure.
 
+use super::wire::{self, WireForm};
+use crate::basis::ViewAt;
 use crate::limits;
 use crate::request::{EventType, LabEvent, Verb, Version};
 use memchr::memmem::{self, Finder};
@@ -11,7 +13,7 @@ use std::sync::LazyLock;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KindView {
-    /// Newest revision that an event, a list or a GET showed; 0 if none did.
+    /// Newest revision that an event, a list, a GET or the answer of a write showed to the newest start of the client; 0 if none did.
     pub delivered: i64,
     /// Open watches.
     pub watches: u32,
@@ -24,6 +26,9 @@ pub struct KindView {
     /// Whether the client has ever begun a watch.
     #[serde(skip)]
     pub has_watched: bool,
+    /// Whether the newest start of the client has begun to read the kind.
+    #[serde(skip)]
+    pub is_read: bool,
     /// Whether something was delivered in a form that the lab does not read, so that `delivered` may be too old.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
@@ -58,6 +63,7 @@ impl ClientView {
     pub fn began(&mut self, resource: &str, verb: Verb, version: Version) {
         self.lists_from_cache |= verb == Verb::List && version == Version::Any;
         let Some(kind) = self.kind(resource) else { return };
+        kind.is_read |= !verb.is_write();
         match verb {
             Verb::Watch => {
                 kind.watches += 1;
@@ -67,6 +73,24 @@ impl ClientView {
             Verb::Get => kind.gets += 1,
             _ => {}
         }
+    }
+
+    /// The client's program was started again, and has been shown nothing yet.
+    pub fn restarted(&mut self) {
+        for kind in self.kinds.values_mut() {
+            (kind.delivered, kind.is_read, kind.partial) = (0, false, false);
+        }
+    }
+
+    /// What the client has been shown of each kind that it reads. Nothing is said if it reads more kinds than are kept.
+    pub fn basis(&self) -> Vec<ViewAt> {
+        let kinds = self.kinds.iter().filter(|(_, kind)| kind.is_read && !self.partial);
+        let view = |(resource, kind): (&String, &KindView)| ViewAt {
+            resource: resource.clone(),
+            delivered: kind.delivered,
+            partial: kind.partial,
+        };
+        kinds.map(view).collect()
     }
 
     /// Whether the client has no watch any more of a kind that it watched, as while an informer waits before it lists again.
@@ -86,6 +110,8 @@ impl ClientView {
         if let Some(kind) = self.kind(resource).filter(|_| event.kind != EventType::Error) {
             kind.delivered = kind.delivered.max(event.revision);
             kind.events += 1;
+            // An object in a form that has no revision.
+            kind.partial |= event.revision == 0;
         }
     }
 
@@ -119,32 +145,33 @@ struct ObjectHead {
     metadata: MetadataHead,
 }
 
+/// The members of an object's metadata that the lab reads.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct MetadataHead {
-    namespace: String,
-    name: String,
-    uid: String,
-    resource_version: String,
+pub(super) struct MetadataHead {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) resource_version: String,
 }
 
-impl From<EventHead> for LabEvent {
-    fn from(head: EventHead) -> Self {
-        let kind = match &*head.kind {
-            "ADDED" => EventType::Added,
-            "MODIFIED" => EventType::Modified,
-            "DELETED" => EventType::Deleted,
-            "BOOKMARK" => EventType::Bookmark,
-            _ => EventType::Error,
-        };
-        let MetadataHead { namespace, name, uid, resource_version } = head.object.metadata;
-        Self { kind, revision: resource_version.parse().unwrap_or(0), namespace, name, uid }
-    }
+/// An event of this type with an object of these metadata.
+fn event(kind: &str, metadata: MetadataHead) -> LabEvent {
+    let kind = match kind {
+        "ADDED" => EventType::Added,
+        "MODIFIED" => EventType::Modified,
+        "DELETED" => EventType::Deleted,
+        "BOOKMARK" => EventType::Bookmark,
+        _ => EventType::Error,
+    };
+    let MetadataHead { namespace, name, uid, resource_version } = metadata;
+    LabEvent { kind, revision: resource_version.parse().unwrap_or(0), namespace, name, uid }
 }
 
-/// Splits the bytes of a JSON watch, as they come, into events.
+/// Splits the bytes of a watch, as they come, into events.
 #[derive(Debug, Default)]
 pub struct EventReader {
+    form: WireForm,
     /// The beginning of an event whose end has not come.
     rest: Vec<u8>,
     /// Whether an event was longer than [`limits::EVENT_BYTES`]; the rest of the watch is not read.
@@ -152,28 +179,54 @@ pub struct EventReader {
 }
 
 impl EventReader {
+    /// A reader of events in this form.
+    pub fn of(form: WireForm) -> Self {
+        Self { form, ..Self::default() }
+    }
+
     /// The events that end in `bytes`; `None` if they cannot be read.
     pub fn read(&mut self, bytes: &[u8]) -> Option<Vec<LabEvent>> {
-        if self.has_failed || self.rest.len() + bytes.len() > limits::EVENT_BYTES {
+        let events = match self.has_failed || self.rest.len() + bytes.len() > limits::EVENT_BYTES {
+            true => None,
+            false => {
+                self.rest.extend_from_slice(bytes);
+                self.ended()
+            }
+        };
+        if events.is_none() {
             (self.has_failed, self.rest) = (true, Vec::new());
-            return None;
         }
-        self.rest.extend_from_slice(bytes);
-        let mut events = Vec::new();
-        while let Some(end) = memchr::memchr(b'\n', &self.rest) {
-            let line: Vec<u8> = self.rest.drain(..=end).collect();
-            if line.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
-            match serde_json::from_slice::<EventHead>(&line) {
-                Ok(head) => events.push(head.into()),
-                Err(_) => {
-                    self.has_failed = true;
-                    return None;
+        events
+    }
+
+    /// Takes the events that have ended; `None` if one cannot be read.
+    fn ended(&mut self) -> Option<Vec<LabEvent>> {
+        let (mut events, mut taken) = (Vec::new(), 0);
+        while let Some((frame, length)) = self.frame(taken) {
+            let read = match self.form {
+                WireForm::Json if frame.iter().all(u8::is_ascii_whitespace) => None,
+                WireForm::Json => {
+                    let head: EventHead = serde_json::from_slice(frame).ok()?;
+                    Some(event(&head.kind, head.object.metadata))
                 }
-            }
+                WireForm::Protobuf => {
+                    wire::event(frame).map(|(kind, metadata)| Some(event(&kind, metadata)))?
+                }
+            };
+            events.extend(read);
+            taken += length;
         }
+        self.rest.drain(..taken);
         Some(events)
+    }
+
+    /// The first event after the bytes that were taken, and its length with what is around it.
+    fn frame(&self, taken: usize) -> Option<(&[u8], usize)> {
+        let rest = &self.rest[taken..];
+        match self.form {
+            WireForm::Json => memchr::memchr(b'\n', rest).map(|end| (&rest[..end], end + 1)),
+            WireForm::Protobuf => wire::frame(rest),
+        }
     }
 }
 
@@ -205,14 +258,16 @@ pub fn revision_of(json: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kstore_api::wire::protobuf::{encode, watch_frame};
+    use serde_json::json;
 
-    fn event(kind: &str, name: &str, revision: i64) -> Vec<u8> {
+    fn line(kind: &str, name: &str, revision: i64) -> Vec<u8> {
         format!("{{\"type\":\"{kind}\",\"object\":{{\"metadata\":{{\"name\":\"{name}\",\"resourceVersion\":\"{revision}\"}},\"spec\":{{}}}}}}\n").into_bytes()
     }
 
     #[test]
     fn events_are_read_however_their_bytes_are_cut() {
-        let bytes = [event("ADDED", "a", 3), event("BOOKMARK", "", 9)].concat();
+        let bytes = [line("ADDED", "a", 3), line("BOOKMARK", "", 9)].concat();
         for cut in 0..bytes.len() {
             let mut reader = EventReader::default();
             let mut events = reader.read(&bytes[..cut]).unwrap();
@@ -226,12 +281,68 @@ mod tests {
     }
 
     #[test]
+    fn events_in_protobuf_are_read_however_their_bytes_are_cut() {
+        let object = |name: &str, revision: i64| {
+            let metadata =
+                json!({"name": name, "namespace": "ns", "uid": "u", "resourceVersion": revision.to_string()});
+            encode(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).unwrap()
+        };
+        let status =
+            json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "code": 410, "reason": "Expired"});
+        let frames = [
+            watch_frame("ADDED", &object("a", 3)),
+            watch_frame("DELETED", &object("a", 5)),
+            watch_frame("BOOKMARK", &object("", 9)),
+            watch_frame("ERROR", &encode(&status).unwrap()),
+        ];
+        let bytes = frames.concat();
+        for cut in 0..bytes.len() {
+            let mut reader = EventReader::of(WireForm::Protobuf);
+            let mut events = reader.read(&bytes[..cut]).unwrap();
+            events.extend(reader.read(&bytes[cut..]).unwrap());
+            let found: Vec<_> =
+                events.iter().map(|event| (event.kind, event.name.as_str(), event.revision)).collect();
+            let expected = [
+                (EventType::Added, "a", 3),
+                (EventType::Deleted, "a", 5),
+                (EventType::Bookmark, "", 9),
+                (EventType::Error, "", 0),
+            ];
+            assert_eq!(found, expected);
+            assert_eq!((events[0].namespace.as_str(), events[0].uid.as_str()), ("ns", "u"));
+        }
+        let mut reader = EventReader::of(WireForm::Protobuf);
+        assert_eq!(reader.read(b"\0\0\0\x02{}"), None, "JSON in a frame");
+        assert_eq!(reader.read(&bytes), None);
+        let mut reader = EventReader::of(WireForm::Protobuf);
+        assert_eq!(reader.read(&[0xff; 8]), Some(Vec::new()), "an event whose end never comes");
+        assert_eq!(reader.read(&vec![0; limits::EVENT_BYTES]), None, "is not kept");
+    }
+
+    #[test]
+    fn a_program_that_was_started_again_has_been_shown_nothing() {
+        let mut view = ClientView::default();
+        view.began("pods", Verb::Watch, Version::Unset);
+        view.answered("pods", 9);
+        assert_eq!(view.basis(), [ViewAt { resource: "pods".to_owned(), delivered: 9, partial: false }]);
+        view.restarted();
+        assert_eq!((view.basis(), view.kinds["pods"].delivered), (Vec::new(), 0));
+        view.began("pods", Verb::List, Version::Any);
+        view.answered("pods", 4);
+        assert_eq!(view.basis(), [ViewAt { resource: "pods".to_owned(), delivered: 4, partial: false }]);
+        view.unreadable("pods");
+        assert!(view.basis()[0].partial);
+        view.began("nodes", Verb::Create, Version::Unset);
+        assert_eq!(view.basis().len(), 1, "a kind that is only written");
+    }
+
+    #[test]
     fn a_view_has_the_newest_delivered_revision_of_each_kind() {
         let mut view = ClientView::default();
         view.began("pods", Verb::List, Version::Any);
         view.answered("pods", 5);
         view.began("pods", Verb::Watch, Version::Min(5));
-        let events = EventReader::default().read(&event("MODIFIED", "a", 8)).unwrap();
+        let events = EventReader::default().read(&line("MODIFIED", "a", 8)).unwrap();
         view.delivered("pods", &events[0]);
         let error = LabEvent { kind: EventType::Error, revision: 99, ..events[0].clone() };
         view.delivered("pods", &error);
@@ -255,6 +366,7 @@ mod tests {
             view.began(&format!("k{number}"), Verb::Get, Version::Unset);
         }
         assert!(view.partial && view.kinds.len() == limits::VIEW_KINDS);
+        assert_eq!(view.basis(), [], "nothing is said of what it was shown");
     }
 
     #[test]

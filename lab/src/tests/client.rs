@@ -4,7 +4,7 @@ use crate::cluster::PREFIX;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -28,6 +28,8 @@ pub(super) struct TestClient {
     tls: Arc<ClientConfig>,
     pub(super) token: Option<String>,
     agent: String,
+    /// Media type and coding of answers; empty: the server chooses.
+    accept: [&'static str; 2],
 }
 
 /// An answer.
@@ -56,7 +58,13 @@ impl TestClient {
             roots,
             token: user["token"].as_str().map(str::to_owned),
             agent: agent.to_owned(),
+            accept: [""; 2],
         }
+    }
+
+    /// The same with answers of a media type and a coding.
+    pub(super) fn accepting(&self, accept: [&'static str; 2]) -> Self {
+        Self { accept, ..self.clone() }
     }
 
     /// The same without credentials.
@@ -176,6 +184,11 @@ impl TestClient {
         }
         if let Some(key) = key {
             request = request.header("idempotency-key", key);
+        }
+        for (name, value) in [ACCEPT, ACCEPT_ENCODING].into_iter().zip(self.accept) {
+            if !value.is_empty() {
+                request = request.header(name, value);
+            }
         }
         let response = sender.send_request(request.body(Full::new(body)).unwrap()).await?;
         Ok((response.status().as_u16(), response.into_body()))

@@ -14,6 +14,7 @@ mod programs;
 mod random;
 mod settling;
 mod shown;
+mod views;
 mod webhooks;
 
 use crate::clock::Mode;
