@@ -24,7 +24,8 @@ pub const COUNT: usize = 256;
 pub const CLIENTS: usize = 256;
 /// Most kinds in the view of a client; a client that reads more has a partial view.
 pub const VIEW_KINDS: usize = 512;
-/// Bytes of the request log of a cluster unless the start says otherwise: some 25,000 requests.
+/// Bytes of the request log of a cluster unless the start says otherwise: some 25,000 reads, or 9,000 writes of clients that read ten
+/// kinds, since a write has what its client had been shown of each.
 pub const LOG_BYTES: usize = 8 * 1024 * 1024;
 /// Most entries of the request log in one answer, and the number without `limit`.
 pub const LOG_ANSWER: usize = 10_000;

@@ -170,7 +170,8 @@ impl LogRecord {
         });
         let views = self.write.iter().flat_map(|write| write.basis.iter());
         let views = views.map(|view| size_of::<ViewAt>() + view.resource.len()).sum::<usize>();
-        size_of::<Self>() + self.path.len() + target + views
+        let write = self.write.as_ref().map_or(0, |_| size_of::<LoggedWrite>());
+        size_of::<Self>() + self.path.len() + target + write + views
     }
 
     fn verb(&self) -> Option<Verb> {

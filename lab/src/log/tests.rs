@@ -203,3 +203,28 @@ fn readers_get_requests_with_all_that_is_known_of_them() {
     assert_eq!(first, expected);
     assert_eq!((read[1].name.as_str(), read[1].verb, read[1].resource.as_str()), ("/version", None, ""));
 }
+
+#[test]
+fn a_log_of_the_default_size_has_some_25_000_reads_or_9_000_writes() {
+    let kept = |verb: Verb, kinds: usize| {
+        let log = RequestLog::new(limits::LOG_BYTES);
+        let view = |number: usize| ViewAt {
+            resource: format!("deployments{number}.apps"),
+            delivered: 1,
+            partial: false,
+        };
+        let basis: Arc<[ViewAt]> = (0..kinds).map(view).collect();
+        for number in 0..40_000 {
+            let mut request = sent("op", verb, &format!("web-5c9f7d8b6-{number:05}"), 200);
+            let write = || Box::new(LoggedWrite { since: 1, basis: basis.clone(), previous: 1 });
+            request.write = verb.is_write().then(write);
+            log.append(request);
+        }
+        let state = log.state.lock();
+        assert!(state.bytes <= limits::LOG_BYTES);
+        state.entries.len()
+    };
+    let (reads, writes) = (kept(Verb::Get, 0), kept(Verb::Update, 10));
+    assert!((23_000..27_000).contains(&reads), "{reads}");
+    assert!((8_000..10_000).contains(&writes), "{writes}");
+}

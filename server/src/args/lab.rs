@@ -81,7 +81,7 @@ pub(super) const LAB: &[Flag] = &[
         "lab-log",
         "SIZE",
         |o, text| put(&mut o.lab.log_bytes, number::memory(text).map(Some)),
-        "Memory for the request log of each cluster, such as 64MiB [default: 8MiB, some 60,000 requests]",
+        "Memory for the request log of each cluster, such as 64MiB [default: 8MiB, some 25,000 reads or 9,000 writes]",
     ),
     Flag::value(
         "lab-clusters",
