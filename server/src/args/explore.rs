@@ -1,6 +1,6 @@
 //! Flags of `kstore-server explore`, which the module `explore` carries out.
 
-use super::flag::{Flag, add, list, parsed, put, repeated, required};
+use super::flag::{Flag, add, list, parsed, put, repeated};
 use super::{number, time};
 use kstore_explore::pattern_id::PatternId;
 use kstore_explore::report::ReportForm;
@@ -25,12 +25,17 @@ unusable; 4 the scenario is not stable without faults; 70 a defect of kstore; 12
 Examples:
   kstore-server explore scenario.yaml -- ./backup --metrics-bind-address=127.0.0.1:{port:metrics}
   kstore-server explore --budget 2m --only crash,freeze scenario.yaml -- ./backup
-  kstore-server explore --replay findings/s-1.yaml scenario.yaml -- ./backup";
+  kstore-server explore --replay findings/s-1.yaml -- ./backup";
 
 pub(super) const FLAGS: &[Flag<ExploreArgs>] = &[
-    Flag::path("scenario", "SCENARIO", |o: &mut ExploreArgs, path| o.scenario = path, "Scenario file")
-        .positional()
-        .shaped(required),
+    Flag::path(
+        "scenario",
+        "SCENARIO",
+        |o: &mut ExploreArgs, path| o.scenario = Some(path),
+        "Scenario file [default with --replay: the scenario that the replay file has]",
+    )
+    .positional()
+    .shaped(|arg| arg.required_unless_present("replay")),
     Flag::value(
         "seeds",
         "N",
@@ -138,8 +143,8 @@ pub(super) const FLAGS: &[Flag<ExploreArgs>] = &[
 /// Arguments of `explore`.
 #[derive(Debug, Default)]
 pub struct ExploreArgs {
-    /// Scenario file.
-    pub scenario: PathBuf,
+    /// Scenario file; `None`: the scenario of the first replay file.
+    pub scenario: Option<PathBuf>,
     /// Random plans after the enumerated ones.
     pub seeds: usize,
     /// First seed.
@@ -215,11 +220,14 @@ mod tests {
         let args = parse("--report html=out/a.html s.yaml -- ./op --x").unwrap();
         assert_eq!((args.report_file, args.reports), (Some("out/a.html".into()), vec![]));
         assert_eq!(args.command, ["./op", "--x"]);
-        assert_eq!(args.scenario, PathBuf::from("s.yaml"));
+        assert_eq!(args.scenario, Some(PathBuf::from("s.yaml")));
+        let args = parse("--replay findings/s-1.yaml -- ./op").unwrap();
+        assert_eq!((args.scenario, args.replay), (None, vec![PathBuf::from("findings/s-1.yaml")]));
         let missing = PatternId::ALL.into_iter().find(|pattern| !HELP.contains(pattern.name()));
         assert_eq!(missing, None, "the help names all patterns");
         for wrong in [
             "",
+            "-- ./op",
             "--only none s.yaml",
             "--report xml s.yaml",
             "--report html s.yaml",

@@ -68,10 +68,15 @@ struct Loaded {
 
 fn load(args: &ExploreArgs) -> Result<Loaded, Failure> {
     let wrong = failure(WRONG);
-    let path = &args.scenario;
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| wrong(format!("cannot read {}: {error}", path.display())))?;
-    let scenario = Scenario::parse(&text, path).map_err(|error| wrong(error.to_string()))?;
+    let (path, text) = match &args.scenario {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| wrong(format!("cannot read {}: {error}", path.display())))?;
+            (path.clone(), text)
+        }
+        None => replay::scenario(&args.replay)?,
+    };
+    let scenario = Scenario::parse(&text, &path).map_err(|error| wrong(error.to_string()))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let sources = Sources::read(&scenario, folder).map_err(|error| wrong(error.to_string()))?;
     let texts = args.command.iter().map(|word| word.to_str().map(str::to_owned));

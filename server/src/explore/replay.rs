@@ -9,6 +9,21 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
+/// Reads one replay file.
+fn parse(path: &Path) -> Result<Replay, Failure> {
+    let wrong = |problem: String| failure(WRONG)(format!("{}: {problem}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    Replay::parse(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// The scenario of the first replay file: its text, and the path at which it was. The files that it names are beside that path, and must be
+/// what they were.
+pub(super) fn scenario(paths: &[PathBuf]) -> Result<(PathBuf, String), Failure> {
+    let first = paths.first().ok_or_else(|| failure(WRONG)("name a scenario file".to_owned()))?;
+    let kept = parse(first)?.scenario;
+    Ok((PathBuf::from(kept.path), kept.text))
+}
+
 /// Reads replay files, which must fit the scenario.
 pub(super) fn read(
     paths: &[PathBuf],
@@ -17,9 +32,8 @@ pub(super) fn read(
 ) -> Result<Vec<(PathBuf, Replay)>, Failure> {
     let mut all = Vec::new();
     for path in paths {
+        let replay = parse(path)?;
         let wrong = |problem: String| failure(WRONG)(format!("{}: {problem}", path.display()));
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        let replay = Replay::parse(&text).map_err(|error| wrong(error.to_string()))?;
         let fits = replay.fits(&files.scenario_text, &setup.sources.digests);
         fits.map_err(|error| wrong(error.to_string()))?;
         all.push((path.clone(), replay));

@@ -116,4 +116,18 @@ async fn a_crash_between_a_write_and_its_note_is_found_and_a_replay_stays_until_
     folders.until_empty().await;
     let repaired = explore("b9", &["--replay", &file], true, folders.own.path());
     assert_eq!(repaired.status.code(), Some(0), "{}", super::said(&repaired));
+    // The file has the scenario, and digests of the files that the scenario names.
+    let alone = |file: &str| super::alone("b9", file, folders.own.path());
+    let again = alone(&file);
+    assert_eq!(again.status.code(), Some(1), "{}", super::said(&again));
+    let kept = fs::read_to_string(folders.own.path().join(&file)).unwrap();
+    let digest = kept.lines().find_map(|line| line.trim().strip_prefix("thing.yaml: ")).unwrap();
+    fs::write(folders.own.path().join("other.yaml"), kept.replace(digest, &"0".repeat(64))).unwrap();
+    let changed = alone("other.yaml");
+    assert_eq!(changed.status.code(), Some(2), "{}", super::said(&changed));
+    assert!(
+        super::said(&changed).contains("the file thing.yaml is not what it was"),
+        "{}",
+        super::said(&changed)
+    );
 }

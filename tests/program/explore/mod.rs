@@ -71,6 +71,13 @@ fn explore(name: &str, flags: &[&str], is_fixed: bool, folder: &Path) -> Output 
     command(name, flags, folder).args(is_fixed.then_some("--fixed")).output().unwrap()
 }
 
+/// Runs a replay file without naming the scenario, which it has.
+fn alone(name: &str, file: &str, folder: &Path) -> Output {
+    let mut command = Command::new(SERVER);
+    command.args(["explore", "--replay", file, "--"]).args(operator(name));
+    command.current_dir(folder).stdin(Stdio::null()).output().unwrap()
+}
+
 /// Everything that a program said.
 fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
