@@ -3,10 +3,61 @@
 use crate::oracle::Evidence;
 use crate::oracle::stale_write::{StaleRead, first_foreign, stale_read};
 use crate::record::{RecordedWrite, WriteShape};
+use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// Most writes that did not come which are listed.
 const MISSING: usize = 5;
+
+/// A write that matters to a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamedWrite {
+    /// Who wrote.
+    pub client: String,
+    /// Verb, with the subresource after a slash.
+    pub verb: String,
+    /// `plural.group/namespace/name`.
+    pub object: String,
+    /// Revision.
+    pub revision: i64,
+}
+
+impl NamedWrite {
+    fn of(write: &RecordedWrite) -> Self {
+        let (client, verb) = (write.client.clone(), write.verb.clone());
+        Self { client, verb, object: write.key.to_string(), revision: write.revision }
+    }
+}
+
+/// What a write was based on that another write had made old.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StaleBasis {
+    /// Kind, as `plural.group`.
+    pub resource: String,
+    /// The newest revision of the kind that the writer had been shown.
+    pub delivered: i64,
+    /// The newest related change that it had not been shown.
+    pub unseen: NamedWrite,
+}
+
+/// The write with which a failing run leaves its references.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cause {
+    /// The first write of a program that no reference makes.
+    pub write: Option<NamedWrite>,
+    /// The stale read behind it.
+    pub basis: Option<StaleBasis>,
+}
+
+/// The write with which a failing run leaves its references, and what it was based on.
+pub fn cause(evidence: &Evidence<'_>) -> Cause {
+    let basis = stale_read(evidence).map(|StaleRead { change, seen, .. }| StaleBasis {
+        resource: change.key.resource.clone(),
+        delivered: seen,
+        unseen: NamedWrite::of(change),
+    });
+    Cause { write: first_foreign(evidence).map(NamedWrite::of), basis }
+}
 
 /// What explains a failing run, in lines.
 pub fn explain(evidence: &Evidence<'_>, ends_programs: bool) -> Vec<String> {

@@ -28,6 +28,8 @@ pub struct Progress {
     pub plans: usize,
     /// Plans of the phase that ran.
     pub run: usize,
+    /// Runs of the phase: those that confirm and shrink findings, too.
+    pub runs: usize,
     /// Time from the begin of the search to that of the phase.
     pub before: Duration,
     /// Findings.
@@ -42,7 +44,7 @@ impl Progress {
     /// The progress in a line, `elapsed` after the begin of a search with this budget.
     pub fn line(&self, elapsed: Duration, budget: Duration) -> String {
         let seconds = elapsed.saturating_sub(self.before).as_secs().max(1);
-        let per_minute = self.run as u64 * 60 / seconds;
+        let per_minute = self.runs as u64 * 60 / seconds;
         let counts = format!("{} · {} unsteady", counted(self.findings, "finding"), self.unsteady);
         let time = format!("{} of {}", shown(elapsed), shown(budget));
         let confirming =
@@ -51,7 +53,7 @@ impl Progress {
             Phase::Prepare => format!("{} · {time}", self.phase),
             Phase::References => format!("{} · {} · {time}", self.phase, counted(self.run, "run")),
             Phase::Plans | Phase::Random => format!(
-                "{} · {} of {} · {per_minute}/min · {counts}{confirming} · {time}",
+                "{} · {} of {} · {per_minute} runs/min · {counts}{confirming} · {time}",
                 self.phase, self.run, self.plans
             ),
         }
@@ -106,13 +108,14 @@ mod tests {
             phase: Phase::Plans,
             plans: 398,
             run: 311,
+            runs: 620,
             before: Duration::from_secs(6),
             findings: 2,
             unsteady: 1,
             shrinking: None,
         };
         let line = progress.line(Duration::from_secs(192), Duration::from_secs(600));
-        assert_eq!(line, "plans · 311 of 398 · 100/min · 2 findings · 1 unsteady · 3m12s of 10m00s");
+        assert_eq!(line, "plans · 311 of 398 · 200 runs/min · 2 findings · 1 unsteady · 3m12s of 10m00s");
         let progress = Progress { shrinking: Some("end-state".to_owned()), findings: 1, ..progress };
         let line = progress.line(Duration::ZERO, Duration::from_secs(60));
         assert!(line.contains("1 finding · 1 unsteady · confirming end-state · 0s of 1m00s"), "{line}");

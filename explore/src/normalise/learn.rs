@@ -5,6 +5,60 @@ use crate::record::{ObjectKey, StoredObject};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How much of the end state differs from reference to reference, so that it is not compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Volatility {
+    /// Paths of the end state, general over positions of lists, each once for a kind.
+    pub paths: usize,
+    /// Volatile ones among them.
+    pub volatile: usize,
+    /// Lists whose order is not compared, as `resource path`.
+    pub unordered: Vec<String>,
+}
+
+impl Volatility {
+    /// Whether so much is volatile that bugs may not be seen: more than a tenth of all paths.
+    pub fn is_high(&self) -> bool {
+        self.volatile * 10 > self.paths
+    }
+}
+
+pub(super) fn volatility(learned: Option<&Learned>, reference: &NormalState) -> Volatility {
+    let Some(learned) = learned else { return Volatility::default() };
+    let mut paths: BTreeSet<(String, Vec<String>)> = BTreeSet::new();
+    for (slot, value) in &reference.objects {
+        leaves(value, &mut Vec::new(), crate::limits::DEPTH, &mut |path| {
+            paths.insert((resource(slot), general(path)));
+        });
+    }
+    let of = |learned: &LearnedPath| (learned.resource.clone(), learned.path.clone());
+    let volatile: BTreeSet<_> = learned.volatile.iter().map(of).collect();
+    let shown = |list: &LearnedPath| format!("{} {}", list.resource, list.path.join("."));
+    Volatility {
+        paths: paths.len(),
+        volatile: volatile.len(),
+        unordered: learned.unordered.iter().map(shown).collect(),
+    }
+}
+
+/// Calls `each` with the path of each value that has no members or items, to a depth.
+fn leaves(value: &Value, path: &mut Vec<String>, depth: usize, each: &mut impl FnMut(&[String])) {
+    let members: Vec<(String, &Value)> = match value {
+        _ if depth == 0 => Vec::new(),
+        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value)).collect(),
+        Value::Array(items) => items.iter().enumerate().map(|(at, value)| (at.to_string(), value)).collect(),
+        _ => Vec::new(),
+    };
+    if members.is_empty() {
+        each(path);
+    }
+    for (name, value) in members {
+        path.push(name);
+        leaves(value, path, depth - 1, each);
+        path.pop();
+    }
+}
+
 /// Learns from the end states of references.
 pub(super) fn learn(normaliser: Normaliser, references: &[&[StoredObject]]) -> Normaliser {
     let keys = |state: &&[StoredObject]| state.iter().map(StoredObject::key).collect::<BTreeSet<ObjectKey>>();

@@ -14,6 +14,7 @@ mod tests;
 mod values;
 
 pub use compare::{Difference, differences};
+pub use learn::Volatility;
 
 use crate::record::{ObjectKey, StoredObject};
 use crate::scenario::{ObjectSet, Scenario, VolatilePath};
@@ -124,6 +125,11 @@ impl Normaliser {
     #[must_use]
     pub fn learn(self, references: &[&[StoredObject]]) -> Self {
         learn::learn(self, references)
+    }
+
+    /// How much of a normalised state differs from reference to reference.
+    pub fn volatility(&self, reference: &NormalState) -> Volatility {
+        learn::volatility(self.learned.as_ref(), reference)
     }
 
     /// Normalises a state.

@@ -109,6 +109,11 @@ fn values_that_differ_between_references_are_volatile_and_keep_their_type() {
     assert_eq!(learned.volatile.iter().next().unwrap().path, ["data", "random"]);
     assert_eq!(learned.unordered.iter().next().unwrap().path, ["list"]);
     assert_eq!(normaliser.normalise(&a), normaliser.normalise(&b));
+    let volatility = normaliser.volatility(&normaliser.normalise(&a));
+    // The name, the namespace, the value and the items of the list.
+    assert_eq!((volatility.paths, volatility.volatile), (4, 1));
+    assert!(volatility.is_high(), "a quarter is more than a tenth");
+    assert_eq!(volatility.unordered, ["configmaps list"]);
     let other = state(json!(7), ["p", "q"]);
     assert_eq!(differences(&normaliser.normalise(&a), &normaliser.normalise(&other)).len(), 1);
     let missing = vec![stored(

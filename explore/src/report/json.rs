@@ -1,14 +1,15 @@
 //! The report as JSON.
 
-use super::{CaseOutcome, Finding, Report};
+use super::{Finding, Report};
+use crate::pattern_id::PatternId;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 pub(super) fn render(report: &Report) -> String {
     let findings = |all: &[Finding]| all.iter().map(finding).collect::<Vec<_>>();
-    let mut coverage: BTreeMap<&str, usize> = BTreeMap::new();
-    for case in report.cases.iter().filter(|case| !matches!(case.outcome, CaseOutcome::NotReached(_))) {
-        *coverage.entry(case.pattern.name()).or_default() += 1;
+    let mut coverage: BTreeMap<PatternId, usize> = BTreeMap::new();
+    for (pattern, count) in report.coverage().into_values().flatten() {
+        *coverage.entry(pattern).or_default() += count;
     }
     let value = json!({
         "scenario": report.scenario,
@@ -16,6 +17,9 @@ pub(super) fn render(report: &Report) -> String {
         "seed": report.seed,
         "command": report.command,
         "references": report.references,
+        "volatile": report.volatility.volatile,
+        "unordered": report.volatility.unordered,
+        "warnings": report.warnings(),
         "plans": report.plans,
         "findings": findings(&report.findings),
         "suspicions": findings(&report.suspicions),
@@ -38,7 +42,9 @@ fn finding(finding: &Finding) -> Value {
         "runs": finding.fails.1,
         "control": finding.control,
         "difference": finding.differences,
-        "basis": finding.explanation,
+        "write": finding.cause.write,
+        "basis": finding.cause.basis,
+        "explanation": finding.explanation,
         "replay": finding.replay,
         "snapshot": finding.snapshot,
         "log": finding.log,

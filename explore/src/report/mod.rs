@@ -7,10 +7,11 @@ mod sarif;
 pub(crate) mod tests;
 mod text;
 
-use crate::normalise::Difference;
+use crate::explain::Cause;
+use crate::normalise::{Difference, Volatility};
 use crate::oracle::{OracleId, Severity, Verdict};
 use crate::pattern_id::PatternId;
-use crate::plan::Plan;
+use crate::plan::{Plan, Subject};
 use crate::prune::PrunedCounts;
 use crate::secrets::SecretValues;
 use serde::Serialize;
@@ -35,8 +36,8 @@ pub struct Report {
     pub references: Vec<u64>,
     /// Requests and writes of programs in a reference.
     pub traffic: (usize, usize),
-    /// Volatile values that the references taught.
-    pub volatile: usize,
+    /// What of the end state is not compared, because references differ in it.
+    pub volatility: Volatility,
     /// Plans.
     pub plans: PlanCounts,
     /// Findings, in the order in which they were found.
@@ -79,6 +80,8 @@ impl PlanCounts {
 pub struct PlanCase {
     /// Pattern.
     pub pattern: PatternId,
+    /// What the plan perturbs.
+    pub subject: Subject,
     /// The plan in a line.
     pub title: String,
     /// What came of it.
@@ -121,6 +124,8 @@ pub struct Finding {
     pub differences: Vec<Difference>,
     /// The stale read that explains it, or the intermediate state of a crash.
     pub explanation: Vec<String>,
+    /// The write with which the run leaves its references.
+    pub cause: Cause,
     /// Replay file.
     pub replay: Option<String>,
     /// Snapshot file of the prepared cluster.
@@ -149,6 +154,7 @@ impl Finding {
             control: None,
             differences: verdict.differences.iter().map(hidden).collect(),
             explanation: Vec::new(),
+            cause: Cause::default(),
             replay: None,
             snapshot: None,
             log: None,
@@ -198,6 +204,28 @@ impl Report {
             ReportForm::Junit => junit::render(self),
             ReportForm::Sarif => sarif::render(self),
         }
+    }
+
+    /// What limits the search, in sentences.
+    fn warnings(&self) -> Vec<String> {
+        let Volatility { paths, volatile, .. } = self.volatility;
+        let warning = || {
+            format!(
+                "{volatile} of {paths} values of the end state differ between references, and are not compared: \
+                 a bug that shows only there is not found"
+            )
+        };
+        self.volatility.is_high().then(warning).into_iter().collect()
+    }
+
+    /// Patterns that were tried on each kind of request or event, by verb and resource. Plans that were not reached do not count.
+    fn coverage(&self) -> BTreeMap<(&str, &str), BTreeMap<PatternId, usize>> {
+        let mut coverage: BTreeMap<(&str, &str), BTreeMap<PatternId, usize>> = BTreeMap::new();
+        for case in self.cases.iter().filter(|case| !matches!(case.outcome, CaseOutcome::NotReached(_))) {
+            let shape = (case.subject.verb.as_str(), case.subject.resource.as_str());
+            *coverage.entry(shape).or_default().entry(case.pattern).or_default() += 1;
+        }
+        coverage
     }
 
     /// Whether the search failed: bugs, or with `is_strict` suspicions.

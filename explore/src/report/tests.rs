@@ -1,6 +1,7 @@
 //! Each form of one report.
 
 use super::*;
+use crate::explain::{NamedWrite, StaleBasis};
 use crate::replay::tests::replay;
 use serde_json::{Value, json};
 
@@ -26,6 +27,14 @@ pub(crate) fn finding() -> Finding {
         plan: Some(replay().plan),
         fails: (5, 5),
         control: Some(true),
+        cause: Cause {
+            write: Some(write("op", 9)),
+            basis: Some(StaleBasis {
+                resource: "configmaps".to_owned(),
+                delivered: 5,
+                unseen: write("user", 7),
+            }),
+        },
         explanation: vec![secrets.hide("it had done create configmaps/default/a with hunter2")],
         replay: Some("findings/s-1.yaml".to_owned()),
         snapshot: Some("findings/s-1.snapshot".to_owned()),
@@ -34,10 +43,19 @@ pub(crate) fn finding() -> Finding {
     }
 }
 
+fn write(client: &str, revision: i64) -> NamedWrite {
+    let (verb, object) = ("update".to_owned(), "configmaps/default/a".to_owned());
+    NamedWrite { client: client.to_owned(), verb, object, revision }
+}
+
 fn report() -> Report {
     let finding = finding();
-    let case =
-        |title: &str, outcome| PlanCase { pattern: PatternId::Crash, title: title.to_owned(), outcome };
+    let case = |title: &str, outcome| PlanCase {
+        pattern: PatternId::Crash,
+        subject: replay().plan.subject,
+        title: title.to_owned(),
+        outcome,
+    };
     Report {
         scenario: "t".to_owned(),
         path: "t.yaml".to_owned(),
@@ -47,7 +65,7 @@ fn report() -> Report {
         command: vec!["./op".to_owned(), "--x".to_owned()],
         references: vec![1_400, 1_500],
         traffic: (61, 19),
-        volatile: 7,
+        volatility: Volatility { paths: 60, volatile: 7, unordered: vec!["configmaps list".to_owned()] },
         plans: PlanCounts {
             made: BTreeMap::from([(PatternId::Crash, 3)]),
             pruned: PrunedCounts { unchanged: 2, ..PrunedCounts::default() },
@@ -77,6 +95,9 @@ fn the_text_has_findings_actions_and_how_to_run_them_again() {
         "again: kstore-server explore --replay findings/s-1.yaml t.yaml -- ./op --x",
         "files: findings/s-1.log, findings/s-1.snapshot",
         "not reached\n  crash 2",
+        "WARNING     7 of 60 values of the end state differ",
+        "unordered   configmaps list: the order",
+        "coverage\n  create configmaps: crash 2\n",
         "1 finding",
     ] {
         assert!(text.contains(expected), "{expected} is missing in {text}");
@@ -140,6 +161,15 @@ fn json_has_the_members_of_its_schema() {
     assert_eq!(value["findings"][0]["actions"][0]["action"], "kill");
     assert_eq!(value["plans"]["notReached"], 1);
     assert_eq!(value["coverage"]["crash"], 2);
+    let found = &value["findings"][0];
+    assert_eq!(
+        (&found["write"]["revision"], &found["basis"]["unseen"]["client"]),
+        (&json!(9), &json!("user"))
+    );
+    assert_eq!((&value["unordered"][0], &value["volatile"]), (&json!("configmaps list"), &json!(7)));
+    let mut few = report();
+    few.volatility.paths = 70;
+    assert_eq!(few.warnings(), [""; 0], "a tenth is not more than a tenth");
     let mut wrong = value.clone();
     wrong["findings"][0]["more"] = json!(1);
     assert!(fits(&schema, &wrong, &schema, 20).is_err());

@@ -22,8 +22,17 @@ fn body(report: &Report, out: &mut String) -> std::fmt::Result {
         out,
         "reference   {count} runs, {} each; {requests} requests, {writes} writes, {} volatile fields",
         seconds(mean),
-        report.volatile
+        report.volatility.volatile
     )?;
+    for warning in report.warnings() {
+        writeln!(out, "WARNING     {warning}")?;
+    }
+    for list in &report.volatility.unordered {
+        writeln!(
+            out,
+            "unordered   {list}: the order of its items differs between references, and is not compared"
+        )?;
+    }
     let made: Vec<String> =
         report.plans.made.iter().map(|(pattern, count)| format!("{pattern} {count}")).collect();
     let total: usize = report.plans.made.values().sum();
@@ -53,6 +62,14 @@ fn body(report: &Report, out: &mut String) -> std::fmt::Result {
             writeln!(out, "not reached")?;
         }
         writeln!(out, "  {title}: {why}")?;
+    }
+    for (nth, ((verb, resource), patterns)) in report.coverage().into_iter().enumerate() {
+        if nth == 0 {
+            writeln!(out, "coverage")?;
+        }
+        let patterns: Vec<String> =
+            patterns.iter().map(|(pattern, count)| format!("{pattern} {count}")).collect();
+        writeln!(out, "  {verb} {resource}: {}", patterns.join(", "))?;
     }
     let pruned = &report.plans.pruned;
     writeln!(

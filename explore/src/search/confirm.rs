@@ -39,6 +39,7 @@ impl Search<'_> {
             plan: Some(plan.clone()),
             fails: confirmation.fails(),
             explanation: explanation.iter().map(|line| secrets.hide(line)).collect(),
+            cause: judgement.cause.clone(),
             ..Finding::of(verdict, &secrets, found_after)
         };
         if confirmation.is_open() {

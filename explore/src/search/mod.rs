@@ -10,9 +10,9 @@ mod reference;
 mod replayed;
 mod report_file;
 
-use crate::explain::explain;
+use crate::explain::{Cause, cause, explain};
 use crate::limits;
-use crate::normalise::{NormalState, Normaliser};
+use crate::normalise::{NormalState, Normaliser, Volatility};
 use crate::oracle::{self, Evidence, Reference, Severity, Verdict};
 use crate::pattern::{self, PatternId, Traced, TracedProgram};
 use crate::plan::Plan;
@@ -126,7 +126,7 @@ impl Baseline {
         };
         let verdicts = oracle::judge(&evidence);
         let explanations = [false, true].map(|ends_programs| explain(&evidence, ends_programs));
-        Judgement { verdicts, explanations, end }
+        Judgement { verdicts, explanations, cause: cause(&evidence), end }
     }
 }
 
@@ -137,6 +137,8 @@ pub struct Judgement {
     pub verdicts: Vec<Verdict>,
     /// Explanations, without and with those of a program that died.
     explanations: [Vec<String>; 2],
+    /// The first write that no reference makes, and what it was based on.
+    cause: Cause,
     /// The normalised end state.
     pub end: NormalState,
 }
@@ -332,7 +334,7 @@ impl<'s> Search<'s> {
         let before = self.elapsed();
         self.progress.change(|progress| {
             (progress.phase, progress.before) = (phase, before);
-            (progress.plans, progress.run) = (plans, 0);
+            (progress.plans, progress.run, progress.runs) = (plans, 0, 0);
         });
     }
 
@@ -430,7 +432,10 @@ impl<'s> Search<'s> {
             biased;
             // The fork and its programs end with the lab.
             () = self.stop.cancelled() => Err(SearchError::Stopped),
-            outcome = running => Ok(outcome?),
+            outcome = running => {
+                self.progress.change(|progress| progress.runs += 1);
+                Ok(outcome?)
+            }
         }
     }
 
@@ -441,7 +446,8 @@ impl<'s> Search<'s> {
     async fn try_plan(&self, plan: &Plan) -> Result<(), SearchError> {
         let (outcome, judgement) = self.outcome(plan, self.steps()).await?;
         let title = plan.title();
-        let case = |outcome| PlanCase { pattern: plan.pattern, title, outcome };
+        let subject = plan.subject.clone();
+        let case = |outcome| PlanCase { pattern: plan.pattern, subject, title, outcome };
         let mut failures: Vec<&Verdict> = judgement.failures().filter(|_| outcome.missed.is_none()).collect();
         if let Some(control) = plan.control().filter(|_| plan.changes_input() && !failures.is_empty()) {
             // The reference of a quick user is one that does the same at quiet moments.
@@ -523,7 +529,9 @@ impl<'s> Search<'s> {
             command: self.files.command.clone(),
             references: self.baseline.references.iter().map(|reference| reference.record.took).collect(),
             traffic,
-            volatile: self.baseline.normaliser.learned().map_or(0, |learned| learned.volatile.len()),
+            volatility: self.baseline.references.first().map_or_else(Volatility::default, |reference| {
+                self.baseline.normaliser.volatility(&reference.end)
+            }),
             plans: state.counts.clone(),
             findings: std::mem::take(&mut state.found.findings),
             unsteady: std::mem::take(&mut state.found.unsteady),
