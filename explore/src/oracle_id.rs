@@ -64,7 +64,14 @@ impl OracleId {
     pub fn needs_no_reference(self) -> bool {
         matches!(
             self,
-            Self::Stuck | Self::HotLoop | Self::Invariant | Self::Expect | Self::Undeleted | Self::Regress
+            Self::Stuck
+                | Self::HotLoop
+                | Self::RequestStorm
+                | Self::Invariant
+                | Self::Expect
+                | Self::Undeleted
+                | Self::Exit
+                | Self::Regress
         )
     }
 }

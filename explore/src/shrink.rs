@@ -2,7 +2,7 @@
 //! outcome of its run, and ends with a plan that passes without any one of its actions. Pure.
 
 use crate::limits;
-use crate::plan::{Operation, Plan, PlannedAction, Trigger};
+use crate::plan::{Operation, Plan, PlannedAction, RequestPhase, RequestTrigger, Trigger};
 use std::collections::VecDeque;
 
 /// A plan and the number of steps of the scenario that are taken.
@@ -149,11 +149,27 @@ fn smaller(action: &PlannedAction) -> Vec<PlannedAction> {
         all.push(PlannedAction { times: 1, ..action.clone() });
     }
     if let Some(trigger) = &action.trigger {
-        let nth = trigger.nth().unwrap_or(1);
-        let mut earlier: Vec<u64> =
-            [1, nth / 2, nth.saturating_sub(1)].into_iter().filter(|n| *n >= 1 && *n < nth).collect();
-        earlier.dedup();
-        all.extend(earlier.into_iter().map(|nth| with_trigger(action, trigger.clone().with_nth(nth))));
+        all.extend(earlier(trigger).map(|trigger| with_trigger(action, trigger)));
+        if let Trigger::Request(request) = trigger
+            && request.phase == RequestPhase::Done
+        {
+            let before = RequestTrigger { phase: RequestPhase::Arrived, ..request.clone() };
+            all.push(with_trigger(action, Trigger::Request(before)));
+        }
+    }
+    // What holds for fewer events.
+    if let Some(until) = action.operation.clone().until_mut() {
+        all.extend(earlier(until).map(|sooner| {
+            let mut smaller = action.clone();
+            smaller.operation.until_mut().into_iter().for_each(|until| *until = sooner.clone());
+            smaller
+        }));
+    }
+    if let Operation::Thaw { cache, step: Some(step) } = &action.operation {
+        all.extend(fewer(*step).into_iter().map(|step| {
+            let operation = Operation::Thaw { cache: cache.clone(), step: Some(step) };
+            PlannedAction { operation, ..action.clone() }
+        }));
     }
     if let Operation::Freeze { cache, resources } = &action.operation
         && resources.len() > 1
@@ -178,6 +194,20 @@ fn smaller(action: &PlannedAction) -> Vec<PlannedAction> {
             all.push(with(*seed, fewer));
         }
     }
+    all
+}
+
+/// A trigger with smaller numbers of the match, the smallest first.
+fn earlier(trigger: &Trigger) -> impl Iterator<Item = Trigger> + use<> {
+    let (trigger, numbers) = (trigger.clone(), fewer(trigger.nth().unwrap_or(1)));
+    numbers.into_iter().map(move |nth| trigger.clone().with_nth(nth))
+}
+
+/// Smaller numbers than this one, which begin at 1.
+fn fewer(number: u64) -> Vec<u64> {
+    let mut all: Vec<u64> =
+        [1, number / 2, number.saturating_sub(1)].into_iter().filter(|n| *n >= 1 && *n < number).collect();
+    all.dedup();
     all
 }
 
@@ -259,6 +289,41 @@ mod tests {
         let nth = |candidate: &Candidate| candidate.plan.actions[0].trigger.as_ref().unwrap().nth().unwrap();
         let shrinker = shrunk(1, 5, |candidate| nth(candidate) >= 2 && candidate.steps >= 3);
         assert_eq!((nth(shrinker.best()), shrinker.best().steps), (2, 3));
+        assert!(shrinker.is_minimal());
+    }
+
+    #[test]
+    fn holds_become_shorter_and_faults_come_before_a_request() {
+        let key = crate::record::ObjectKey {
+            resource: "configmaps".to_owned(),
+            namespace: "default".to_owned(),
+            name: "a".to_owned(),
+        };
+        let trigger = crate::plan::at_request(("op", "update", ""), &key, 1, RequestPhase::Done);
+        let skip = Operation::Skip { until: Box::new(Trigger::quiet().with_nth(8)) };
+        let actions = vec![
+            PlannedAction::at(trigger, skip),
+            PlannedAction::at_once(Operation::Thaw { cache: "c".to_owned(), step: Some(9) }),
+        ];
+        let mut shrinker = Shrinker::new(Plan { actions, ..plan(0) }, 1);
+        let until =
+            |action: &PlannedAction| action.operation.clone().until_mut().and_then(|until| until.nth());
+        let step = |action: &PlannedAction| match action.operation {
+            Operation::Thaw { step, .. } => step,
+            _ => None,
+        };
+        while let Some(candidate) = shrinker.propose() {
+            let actions = &candidate.plan.actions;
+            let fails = actions.len() == 2 && until(&actions[0]) >= Some(3) && step(&actions[1]) >= Some(2);
+            shrinker.report(fails);
+        }
+        let best = &shrinker.best().plan.actions;
+        assert_eq!((until(&best[0]), step(&best[1])), (Some(3), Some(2)));
+        let phase = best[0].trigger.as_ref().map(|trigger| match trigger {
+            Trigger::Request(request) => request.phase,
+            other => panic!("{other}"),
+        });
+        assert_eq!(phase, Some(RequestPhase::Arrived));
         assert!(shrinker.is_minimal());
     }
 

@@ -136,8 +136,22 @@ fn severities_of_the_scenario_replace_those_of_the_oracles() {
 fn a_reference_is_judged_by_the_oracles_that_need_none() {
     let mut run = run(vec![]);
     run.ended = crate::record::RunEnd::Busy(vec!["client op: 1 request in flight".to_owned()]);
-    let found = judged(&scenario(""), &[], &run, judge);
-    assert_eq!(found.iter().map(|verdict| verdict.oracle).collect::<Vec<_>>(), [OracleId::Stuck]);
+    let oracles = |run: &RunRecord| {
+        let found = judged(&scenario(""), &[], run, judge);
+        found.iter().map(|verdict| verdict.oracle).collect::<Vec<_>>()
+    };
+    assert_eq!(oracles(&run), [OracleId::Stuck]);
+    // A program that asks without pause, or ends by itself, does so without a fault, too.
+    let mut run = RunRecord::empty();
+    run.requests = (0..60).map(|n| request(n, "op", "get", "configmaps/default/a", 404)).collect();
+    let exit = crate::record::RecordedExit {
+        program: "op".to_owned(),
+        code: 1,
+        output: String::new(),
+        after_fault: false,
+    };
+    run.exits = vec![exit];
+    assert_eq!(oracles(&run), [OracleId::RequestStorm, OracleId::Exit]);
 }
 
 #[test]

@@ -1,14 +1,35 @@
-//! `expire` and `cut`: each watch of a program expires, or ends, at the first events that it delivers.
+//! `expire` and `cut`: each watch of a program expires, or ends, at the first events that it delivers; it also expires as it begins.
 
 use super::{PatternId, Traced, plan};
-use crate::plan::{EventTrigger, Operation, Plan, PlannedAction, Subject, Trigger};
+use crate::plan::{EventTrigger, Operation, Plan, PlannedAction, RequestTrigger, Subject, Trigger};
 use std::collections::BTreeSet;
 
 /// Events of a watch at which it is perturbed.
 const EVENTS: u64 = 2;
 
 pub(super) fn expired(traced: &Traced<'_>) -> Vec<Plan> {
-    each(traced, PatternId::Expire, &[Operation::Expire {}])
+    let at_start = watches(traced).into_iter().map(|(client, resource)| {
+        let trigger = Trigger::Request(RequestTrigger {
+            client: Some(client.clone()),
+            verb: Some("watch".to_owned()),
+            resource: Some(resource.clone()),
+            nth: 1,
+            ..RequestTrigger::default()
+        });
+        let subject = Subject { resource: resource.clone(), verb: "watch".to_owned() };
+        plan(PatternId::Expire, subject, vec![PlannedAction::at(trigger, Operation::Expire {})])
+    });
+    let mut plans = each(traced, PatternId::Expire, &[Operation::Expire {}]);
+    plans.extend(at_start);
+    plans
+}
+
+/// The watches of programs, each kind once.
+fn watches<'t>(traced: &Traced<'t>) -> BTreeSet<(&'t String, &'t String)> {
+    let watches = traced.run().requests.iter().filter(|request| {
+        request.verb == "watch" && !request.resource.is_empty() && traced.program(&request.client).is_some()
+    });
+    watches.map(|request| (&request.client, &request.resource)).collect()
 }
 
 pub(super) fn cut(traced: &Traced<'_>) -> Vec<Plan> {
@@ -24,13 +45,8 @@ pub(super) fn cut(traced: &Traced<'_>) -> Vec<Plan> {
 }
 
 fn each(traced: &Traced<'_>, pattern: PatternId, forms: &[Operation]) -> Vec<Plan> {
-    let watches = traced.run().requests.iter().filter(|request| {
-        request.verb == "watch" && !request.resource.is_empty() && traced.program(&request.client).is_some()
-    });
-    let watches: BTreeSet<(&String, &String)> =
-        watches.map(|request| (&request.client, &request.resource)).collect();
     let mut plans = Vec::new();
-    for (client, resource) in watches {
+    for (client, resource) in watches(traced) {
         let events =
             traced.run().writes.iter().filter(|write| write.key.resource == *resource).count() as u64;
         for nth in 1..=EVENTS.min(events) {

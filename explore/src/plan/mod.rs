@@ -354,6 +354,21 @@ impl Operation {
                 | Self::SilentEnd {}
         )
     }
+
+    /// When what it holds ends, if a trigger says that.
+    pub fn until_mut(&mut self) -> Option<&mut Trigger> {
+        match self {
+            Self::Skip { until }
+            | Self::TakeLease { until, .. }
+            | Self::Pause { until, .. }
+            | Self::Second { until, .. }
+            | Self::NodeStop { until, .. }
+            | Self::WebhookDown { until, .. }
+            | Self::Recreate { until: Some(until), .. }
+            | Self::Kill { start: Restart::When(until), .. } => Some(until),
+            _ => None,
+        }
+    }
 }
 
 impl PlannedAction {
