@@ -106,6 +106,14 @@ impl Connection {
         Ok(body)
     }
 
+    /// Sends a PUT, which must succeed, and returns the answer.
+    pub(crate) async fn put(&mut self, path: &str, body: Bytes) -> anyhow::Result<Bytes> {
+        let (status, body) = self.send(Method::PUT, path, body).await?;
+        let body = body.collect().await?.to_bytes();
+        ensure!(status.is_success(), "{path}: {status}: {}", String::from_utf8_lossy(&body));
+        Ok(body)
+    }
+
     /// Deletes an object or a collection, which must succeed.
     pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
         let (status, body) = self.send(Method::DELETE, path, Bytes::new()).await?;
