@@ -125,7 +125,7 @@ impl HostPrograms {
         }
     }
 
-    /// The same with programs that may have the network of this machine where they can have none of their own. Else no container runs there.
+    /// The same with programs that may have the network of this machine where they can have none of their own. Else none runs there.
     #[must_use]
     pub fn sharing_network(self) -> Self {
         Self { shares_network: true, ..self }

@@ -5,7 +5,7 @@ use crate::client_command::print;
 use crate::shutdown::{CaughtSignal, Signals};
 use crate::source_copy::SourceCopy;
 use crate::ui::{LocalProxy, open_browser};
-use crate::{import, runtime, wiring};
+use crate::{import, runtime, ui, wiring};
 use anyhow::{Context as _, bail};
 use kstore_nondet::Nondet;
 use std::fs::File;
@@ -13,11 +13,22 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// Serves the page of the file or folder that the arguments name, else of a running server, until a signal ends it.
+///
+/// # Errors
+/// There is no cluster in the file, or a server uses it; or the running server cannot be reached.
+pub(crate) fn show_or_connect(args: UiArgs) -> anyhow::Result<ExitCode> {
+    match args.file.clone() {
+        Some(source) => show(&source, &args),
+        None => ui::ui(args),
+    }
+}
+
 /// Serves the page of a file or folder until a signal ends it.
 ///
 /// # Errors
 /// There is no cluster in it, or a server uses it.
-pub(crate) fn show(source: &Path, args: &UiArgs) -> anyhow::Result<ExitCode> {
+fn show(source: &Path, args: &UiArgs) -> anyhow::Result<ExitCode> {
     if is_report(source) {
         bail!("{} is a report, which has its page in it: open it in a browser", source.display());
     }

@@ -126,10 +126,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::Undo(args)) => history::undo(args),
         Some(Command::Tag(args)) => history::tag(&args),
         Some(Command::WhatIf(args)) => what_if::what_if(&args),
-        Some(Command::Ui(args)) => match args.file.clone() {
-            Some(source) => file_page::show(&source, &args),
-            None => ui::ui(args),
-        },
+        Some(Command::Ui(args)) => file_page::show_or_connect(args),
         Some(Command::Report(args)) => report::report(args),
         Some(Command::Stop(args)) => stop::stop(&args),
         Some(Command::Store(args)) => store_cmd::run(args),

@@ -4,7 +4,7 @@ use super::access::{FlagError, access, audit_webhook};
 use super::audit::AuditOptions;
 use super::etcd::EtcdOptions;
 use super::external::ExternalOptions;
-use super::flag::ServerValue;
+use super::flag::{ServerValue, add, parsed};
 use super::lab::{LabOptions, is_loopback};
 use super::scope::{GivenFlags, Part, Process};
 use super::values::NamedValues;
@@ -16,7 +16,7 @@ use super::{
 use crate::telemetry::LogFormat;
 use clap::ArgMatches;
 use kstore_controllers::{Blocks, PodNetworks, Selection};
-use kstore_kubelet_sim::egress::HOST_SERVICES;
+use kstore_kubelet_sim::egress::{EgressRule, HOST_SERVICES};
 use kstore_registry::outbound::{ServiceBackend, ServiceBackends};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -288,4 +288,9 @@ pub(super) fn controllers(list: &str) -> Result<Selection, String> {
         [] => Ok(selected),
         missing => Err(format!("kstore does not have {}", missing.join(", "))),
     }
+}
+
+/// Adds the rules of a list to others.
+pub(super) fn egress_rules(rules: &mut Vec<EgressRule>, list: &str) -> Result<(), String> {
+    list.split(',').try_for_each(|rule| add(rules, parsed(rule)))
 }

@@ -8,7 +8,7 @@ use super::access::{
 use super::flag::{add, chosen, list, parsed, put, repeated, words};
 use super::lab::LAB;
 use super::logging::LOGGING;
-use super::options::controllers;
+use super::options::{controllers, egress_rules};
 use super::scope::Part;
 use super::simulation::Adoption;
 use super::{
@@ -16,7 +16,6 @@ use super::{
     naming, number, time,
 };
 use clap::Arg;
-use kstore_kubelet_sim::egress::EgressRule;
 use kstore_scheduler::scheduler::TieMode;
 
 type Flag = super::flag::Flag<ServerOptions>;
@@ -424,11 +423,6 @@ const LOOPS: &[Flag] = &[
     )
     .part(Part::Process),
 ];
-
-/// Adds the rules of a list to others.
-fn egress_rules(rules: &mut Vec<EgressRule>, list: &str) -> Result<(), String> {
-    list.split(',').try_for_each(|rule| add(rules, parsed(rule)))
-}
 
 pub(super) const AUDIT_LOG: &[Flag] = &[
     Flag::path(

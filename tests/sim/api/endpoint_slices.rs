@@ -26,7 +26,7 @@ fn slice(name: &str, labels: Value, addresses: &[&str]) -> Value {
 
 async fn put(cluster: &Cluster, slice: &Value) {
     let path = format!("{SLICES}/{}", slice["metadata"]["name"].as_str().unwrap());
-    let reply = cluster.rest().call("PUT", &path, &slice.to_string()).await;
+    let reply = cluster.rest().call("PUT", &path, slice.to_string()).await;
     assert_eq!(reply.code, 200, "{}", String::from_utf8_lossy(&reply.body));
 }
 
