@@ -85,11 +85,16 @@ impl Kubectl {
 
     /// The objects as the server shows them, by path.
     fn objects(&self) -> BTreeMap<&'static str, Value> {
-        PATHS.iter().map(|path| (*path, self.get(path).unwrap_or_else(|| panic!("{path} is missing")))).collect()
+        PATHS
+            .iter()
+            .map(|path| (*path, self.get(path).unwrap_or_else(|| panic!("{path} is missing"))))
+            .collect()
     }
 
     async fn ready(self) -> Self {
-        let is_ready = async || self.command(&["get", "--raw", "/readyz"]).output().unwrap().status.success().then_some(());
+        let is_ready = async || {
+            self.command(&["get", "--raw", "/readyz"]).output().unwrap().status.success().then_some(())
+        };
         until("the API server is ready", is_ready).await;
         self
     }
@@ -133,17 +138,29 @@ async fn start(program: &[&str], dir: &Path, name: &str, etcd: &str) -> (Process
     let log = File::create(file(&format!("{name}.log"))).unwrap();
     let child = Command::new(program[0])
         .args(&program[1..])
-        .args([format!("--etcd-servers={etcd}"), format!("--secure-port={port}"), format!("--cert-dir={}", file(name))])
-        .args(["--bind-address=127.0.0.1", "--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16"])
+        .args([
+            format!("--etcd-servers={etcd}"),
+            format!("--secure-port={port}"),
+            format!("--cert-dir={}", file(name)),
+        ])
+        .args([
+            "--bind-address=127.0.0.1",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.96.0.0/16",
+        ])
         .args(["--service-account-issuer=https://kubernetes.default.svc".to_owned()])
-        .args([format!("--service-account-key-file={public}"), format!("--service-account-signing-key-file={key}")])
+        .args([
+            format!("--service-account-key-file={public}"),
+            format!("--service-account-signing-key-file={key}"),
+        ])
         .arg(format!("--token-auth-file={}", file("tokens")))
         .stdout(log.try_clone().unwrap())
         .stderr(log)
         .spawn()
         .unwrap();
     let server = format!("https://127.0.0.1:{port}");
-    let flags = ["--server", &server, "--token", "tok", "--insecure-skip-tls-verify", "--kubeconfig=/dev/null"];
+    let flags =
+        ["--server", &server, "--token", "tok", "--insecure-skip-tls-verify", "--kubeconfig=/dev/null"];
     (Process(child), Kubectl(flags.map(str::to_owned).to_vec()).ready().await)
 }
 
@@ -192,7 +209,15 @@ async fn a_kube_apiserver_and_kstore_serve_the_same_store_in_turns_and_in_versio
             driver["spec"].as_object_mut().unwrap().remove("serviceAccountTokenInSecrets").unwrap();
         }
         assert_eq!(kubectl.objects(), shown, "{version}");
-        kubectl.run(&["-n", "shop", "annotate", "--overwrite", "cronjobs/cj", "widgets/w", &format!("by={version}")]);
+        kubectl.run(&[
+            "-n",
+            "shop",
+            "annotate",
+            "--overwrite",
+            "cronjobs/cj",
+            "widgets/w",
+            &format!("by={version}"),
+        ]);
         for path in [PATHS[6], PATHS[12]] {
             expected.insert(path, kubectl.get(path).unwrap());
         }

@@ -220,7 +220,13 @@ fn a_small_service_has_its_pods_as_soon_as_they_are_ready() {
         let is_ready = |endpoint: &Value| endpoint["conditions"]["ready"] == true;
         let are_there = async || {
             let slices = slices_of(cluster, "web").await;
-            slices.iter().filter_map(|slice| slice["endpoints"].as_array()).flatten().filter(|one| is_ready(one)).count() == 2
+            slices
+                .iter()
+                .filter_map(|slice| slice["endpoints"].as_array())
+                .flatten()
+                .filter(|one| is_ready(one))
+                .count()
+                == 2
         };
         cluster.wait_until("both pods take connections", are_there).await;
         let waited = cluster.nondet().clock.now().duration_since(ready);

@@ -188,7 +188,8 @@ impl Reconcile for Slices {
         };
         let now = self.cluster.nondet.clock.now();
         let last = self.written.lock().get(&cx.key).copied();
-        let wait = last.and_then(|(last, rest)| rest.checked_sub(elapsed(last, now))).filter(|w| !w.is_zero());
+        let wait =
+            last.and_then(|(last, rest)| rest.checked_sub(elapsed(last, now))).filter(|w| !w.is_zero());
         if let Some(wait) = wait {
             return Ok(Next::Again(wait));
         }

@@ -36,9 +36,7 @@ pub(super) fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
 }
 
 /// The writes of one client to one object, divided where the cluster's time has passed between two of them.
-fn without_input<'a, 'w>(
-    writes: &'a [&'w RecordedWrite],
-) -> impl Iterator<Item = &'a [&'w RecordedWrite]> {
+fn without_input<'a, 'w>(writes: &'a [&'w RecordedWrite]) -> impl Iterator<Item = &'a [&'w RecordedWrite]> {
     let stands = i64::try_from(limits::HOT_CLOCK.as_millis()).unwrap_or(i64::MAX);
     writes.chunk_by(move |a, b| b.time - a.time < stands)
 }

@@ -138,7 +138,10 @@ impl HintIndex {
     }
 
     /// The waiting pods whose profile, by its place, and refusing plugins `is_wanted`, class by class.
-    pub(super) fn of(&self, is_wanted: impl Fn(usize, PluginSet) -> bool) -> impl Iterator<Item = &WaitingPods> {
+    pub(super) fn of(
+        &self,
+        is_wanted: impl Fn(usize, PluginSet) -> bool,
+    ) -> impl Iterator<Item = &WaitingPods> {
         let wanted = self.pods.iter().filter(move |((profile, by), _)| is_wanted(*profile, *by));
         wanted.flat_map(|(_, classes)| classes.values())
     }
