@@ -27,8 +27,8 @@ pub(crate) const REST_PER_POD: Duration = Duration::from_micros(50);
 /// Longest delay of a ReplicaSet after a status update.
 pub(crate) const LONGEST_REST: Duration = Duration::from_millis(100);
 
-/// Time after a write of a Service's slices in which it does not run again, for each of its pods: a run costs time in proportion to them, and
-/// a rollout changes large Services many times a second. Of a small one the pods take connections at once, as in Kubernetes.
+/// Time after a write of a Service's slices in which it does not run again, for each of its pods: a run costs time in proportion to them,
+/// and a rollout changes large Services many times a second. Of a small one the pods take connections at once, as in Kubernetes.
 pub(crate) const SLICE_REST_PER_POD: Duration = Duration::from_millis(5);
 
 /// Longest such time.

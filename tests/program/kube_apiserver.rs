@@ -1,5 +1,5 @@
-//! A real kube-apiserver and kstore with the same data: on kstore's store one after the other, in several versions of Kubernetes, and on one
-//! etcd side by side. The variable `KUBE_APISERVER` names the program, of Kubernetes 1.36; without it the tests say so and pass.
+//! A real kube-apiserver and kstore with the same data: on kstore's store one after the other, in several versions of Kubernetes, and on
+//! one etcd side by side. The variable `KUBE_APISERVER` names the program, of Kubernetes 1.36; without it the tests say so and pass.
 
 use crate::SERVER;
 use kstore_tests::wait::until;
