@@ -29,7 +29,7 @@ const FORKS: usize = 1_000;
 /// Forks of one call.
 const AT_ONCE: usize = 50;
 
-/// Calls of which the median is shown.
+/// Number of calls of a row; it shows their median.
 const CALLS: usize = 25;
 
 /// Reads of one object with a fault rule, and as many without.

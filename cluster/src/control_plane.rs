@@ -35,8 +35,8 @@ const UNKNOWN_HOST: &str = "localhost";
 
 /// The candidate for the Lease of simulated nodes in the process of an embedded store.
 const OWN_NODES: &str = "embedded-store";
-/// How long that Lease holds without a renewal. If its process ends, so does the API server: nobody waits for the end of the Lease, and a
-/// machine that stands still for a while ends no simulation.
+/// Duration of [`OWN_NODES`]' Lease without a renewal. It is long, since the API server ends with that process, so that no other process
+/// waits for the Lease to end, and a machine that stands still for a while ends no simulation.
 const OWN_NODES_LEASE: Duration = Duration::from_secs(60);
 /// After this time without a renewal its nodes stop.
 const OWN_NODES_RENEWAL: Duration = Duration::from_secs(45);

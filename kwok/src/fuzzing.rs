@@ -20,8 +20,7 @@ impl Addresses for NoAddresses {
     }
 }
 
-/// JSON documents, the first of which is an object and the others stages: those that compile are chosen and played on the object, twice
-/// with the same outcome.
+/// Reads JSON documents, an object and then stages, and plays the stages that compile on the object. A second run has the same outcome.
 ///
 /// # Panics
 /// A defect was found.

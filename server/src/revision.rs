@@ -81,7 +81,7 @@ async fn newest_in(client: &Client, collection: &str) -> Option<i64> {
     list["metadata"]["resourceVersion"].as_str()?.parse().ok()
 }
 
-/// Collections of which a user may probably list one, in a namespace or everywhere.
+/// Paths of collections, in a namespace and then in all. Most users may list one of them, and each list has the newest revision.
 pub(crate) fn common_collections(namespace: &str) -> Vec<String> {
     let kinds = ["configmaps", "pods", "services", "persistentvolumeclaims"];
     let inside = kinds.map(|kind| format!("/api/v1/namespaces/{}/{kind}", escape(namespace)));
@@ -102,7 +102,7 @@ pub(crate) async fn retained(client: &Client, text: &str) -> anyhow::Result<(i64
     Ok((revision, time))
 }
 
-/// The revisions of `A..B` at the server, of which one side may be missing; twice the same one for a text that is no range. `collections`
+/// Resolves `A..B` at the server to two revisions. A text without `..` gives its revision twice; a side may be missing. `collections`
 /// are those of [`resolve_with`].
 ///
 /// # Errors

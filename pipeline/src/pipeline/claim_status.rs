@@ -45,7 +45,7 @@ pub(super) fn forbidden_changes(
     let check = Check { request, calls };
     let (new, old) = (&new["status"], &old["status"]);
     check.binding(new, old, &mut errors)?;
-    // Without an allocation the statuses of all devices are dropped, whoever deallocates.
+    // The strategy drops the statuses of all devices of a claim without an allocation, whoever removed that.
     if !new["allocation"].is_null() {
         check.devices(new, old, &mut errors)?;
     }

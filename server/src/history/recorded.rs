@@ -296,7 +296,7 @@ mod tests {
         path.split(['?', '&']).find_map(|part| part.strip_prefix(&format!("{name}="))?.parse().ok())
     }
 
-    /// A server whose object was changed at the revisions 2, 4, … 2,400, of which 1,001 is the oldest that can be read.
+    /// Answers as a server whose object changed at the revisions 2, 4, … 2,400. The oldest revision that it can read is 1,001.
     fn told(path: &str) -> (u16, Value) {
         let before = parameter(path, "before").unwrap_or(i64::MAX);
         let limit = usize::try_from(parameter(path, "limit").unwrap()).unwrap();

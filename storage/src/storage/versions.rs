@@ -157,7 +157,7 @@ mod tests {
         Write::Put { key, value: Bytes::from(step.to_string()), ttl_seconds: 0 }
     }
 
-    /// Without the notes, of which compaction removes those of superseded versions.
+    /// Revisions and effects alone: compaction removes the notes of superseded versions.
     fn without_old_notes(found: &KeyVersions) -> (Vec<(i64, VersionEffect)>, usize) {
         (found.versions.iter().map(|version| (version.revision, version.effect)).collect(), found.older)
     }
