@@ -37,8 +37,8 @@ impl Network {
         Some(Ipv4Addr::from(u32::from(self.base).wrapping_add(offset)))
     }
 
-    /// The prefix of the smallest network with `pods` addresses besides the first and last; it has at least [`LEAST_SUBNET`]. `None` if
-    /// IPv4 has no such network.
+    /// The prefix of the smallest network with `pods` addresses besides the first and last; it has at least 32. `None` if IPv4
+    /// has no such network.
     pub fn prefix_for(pods: u32) -> Option<u8> {
         let size = (u64::from(pods) + 2).next_power_of_two().max(LEAST_SUBNET);
         u8::try_from(size.trailing_zeros()).ok().and_then(|bits| 32u8.checked_sub(bits))
