@@ -21,6 +21,7 @@ mod object_members;
 mod one_assembly;
 mod one_metadata;
 mod plural_alone;
+mod private_links;
 mod program_in_library;
 mod property_cases;
 mod property_files;
@@ -54,7 +55,7 @@ pub(crate) struct Rule {
 }
 
 /// All rules, in the order in which they run.
-pub(crate) const ALL: [Rule; 38] = [
+pub(crate) const ALL: [Rule; 39] = [
     module_comment::RULE,
     module_files::RULE,
     file_length::RULE,
@@ -83,6 +84,7 @@ pub(crate) const ALL: [Rule; 38] = [
     fuzz_corpora::RULE,
     gate_checks::RULE,
     test_modules::RULE,
+    private_links::RULE,
     readme_examples::RULE,
     crate_edges::RULE,
     crate_levels::RULE,
