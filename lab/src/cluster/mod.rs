@@ -489,13 +489,14 @@ impl LabCluster {
             Mode::Real | Mode::Manual => self.begin_moving()?,
         };
         let old = self.current()?;
-        let above = old.running().store().revision().0;
-        let origin = Origin::Above(image.state.clone(), above);
-        let host = HostConfig { origin, mode: self.mode(), ..self.config.host.clone() };
         // Connections of the old one end before the new one accepts.
         self.current.lock().take();
         old.bridge.log.end();
+        let running = old.running().clone();
         old.host.end().await;
+        // Not before the end: it answers writes until then.
+        let origin = Origin::Above(image.state.clone(), running.store().revision().0);
+        let host = HostConfig { origin, mode: self.mode(), ..self.config.host.clone() };
         let started = Host::start(host).await;
         let host = started
             .map_err(|failed| Status::internal(format!("the cluster did not start again: {failed}")))?;

@@ -7,6 +7,9 @@ use crate::{limits, objects};
 use http::Method;
 use kstore_client::Gvr;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::oneshot;
 
 async fn revision(client: &TestClient) -> i64 {
     let list = client.api(Method::GET, CONFIG_MAPS, None).await.body;
@@ -99,6 +102,43 @@ async fn a_reset_goes_back_to_the_image_and_its_revisions_never_go_down() {
         assert_eq!(made.code, 201);
         client.api(Method::DELETE, &format!("{CONFIG_MAPS}/more"), None).await;
         seen = revision(&client).await;
+    }
+    lab.end().await;
+}
+
+/// The revision that the new cluster begins above was read before the old one ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_begins_above_what_was_written_until_the_old_cluster_ended() {
+    let (lab, admin) = lab(Mode::Manual, ComponentChoice::NONE).await;
+    admin.lab(Method::POST, "/images", Some(json!({"name": "prepared"}))).await;
+    let begin = json!({"from": {"image": "prepared"}, "name": "a"});
+    let fork = admin.lab(Method::POST, "/clusters", Some(begin)).await;
+    let client = admin.at(fork.body["url"].as_str().unwrap(), "test");
+    for round in 0..3 {
+        let running = lab.cluster("a").unwrap().current().unwrap().running().clone();
+        let newest = Arc::new(AtomicU64::new(0));
+        let (begun, begins) = oneshot::channel();
+        let (writing, told) = (running.clone(), newest.clone());
+        let writes = tokio::spawn(async move {
+            let endless = running.call(async move {
+                let api = objects::client(&writing).dynamic(Gvr::new("", "v1", "configmaps"));
+                let mut begun = Some(begun);
+                for number in 0.. {
+                    let map = config_map(&format!("map-{number}")).to_string();
+                    let Ok(made) = api.create_text("default", &format!("map-{number}"), &map).await else {
+                        break;
+                    };
+                    told.store(made.revision().0, Ordering::SeqCst);
+                    begun.take().map(|begun| begun.send(()));
+                }
+            });
+            let _ = endless.await;
+        });
+        begins.await.unwrap();
+        assert_eq!(admin.lab(Method::POST, "/clusters/a/reset", None).await.code, 200);
+        writes.await.unwrap();
+        let (last, now) = (newest.load(Ordering::SeqCst), u64::try_from(revision(&client).await).unwrap());
+        assert!(now > last, "round {round}: {now} after {last}");
     }
     lab.end().await;
 }
