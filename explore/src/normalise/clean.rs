@@ -38,12 +38,31 @@ pub(super) fn clean(resource: &str, object: &Value) -> Value {
         members.remove("status");
     }
     observed(&mut object["status"], generation, 4);
+    drop_revisions(&mut object, crate::limits::DEPTH);
     if object["status"].is_null()
         && let Some(members) = object.as_object_mut()
     {
         members.remove("status");
     }
     object
+}
+
+/// Removes the revisions by which an object refers to others, such as `spec.claimRef.resourceVersion` of a volume.
+fn drop_revisions(value: &mut Value, depth: usize) {
+    if depth == 0 {
+        return;
+    }
+    match value {
+        Value::Object(members) => {
+            let is_revision = |value: &Value| value.as_str().is_some_and(|text| text.parse::<u64>().is_ok());
+            if members.get("resourceVersion").is_some_and(is_revision) {
+                members.remove("resourceVersion");
+            }
+            members.values_mut().for_each(|value| drop_revisions(value, depth - 1));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| drop_revisions(item, depth - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Replaces each `observedGeneration` of a status and its conditions.

@@ -177,8 +177,18 @@ impl Normaliser {
             && !self.ignored.contains(&stored.resource)
     }
 
-    /// Whether the name of an object is its slot.
+    /// Whether the name of an object is its slot. A Job of a CronJob is named after its time: another run may have those of other hours.
     fn has_stable_name(&self, stored: &StoredObject, key: &ObjectKey) -> bool {
+        let is_timed = || {
+            let owners = stored.object["metadata"]["ownerReferences"].as_array();
+            owners
+                .into_iter()
+                .flatten()
+                .any(|owner| owner["kind"] == "CronJob" && owner["controller"] == true)
+        };
+        if stored.resource == "jobs.batch" && is_timed() {
+            return false;
+        }
         let is_fungible = self.fungible.iter().any(|set| set.contains(&stored.resource, &stored.object));
         !is_fungible && self.learned.as_ref().is_none_or(|learned| learned.stable.contains(key))
     }

@@ -95,6 +95,33 @@ proptest! {
 }
 
 #[test]
+fn jobs_of_other_hours_and_revisions_in_references_to_objects_make_no_difference() {
+    let state = |hours: &[u64], revision: &str| {
+        let job = |hour: &u64| {
+            let owner = json!({"apiVersion": "batch/v1", "kind": "CronJob", "name": "a", "uid": "cron", "controller": true});
+            stored(
+                "jobs.batch",
+                json!({"metadata": {"name": format!("a-{}", 29_934_930 + hour * 60), "namespace": "default",
+                "uid": format!("job-{hour}"), "ownerReferences": [owner]}, "spec": {"parallelism": 1}}),
+            )
+        };
+        let cron = json!({"metadata": {"name": "a", "namespace": "default", "uid": "cron"}});
+        let volume = json!({"metadata": {"name": "v"}, "spec": {"claimRef": {"name": "c", "resourceVersion": revision}}});
+        let others = [stored("cronjobs.batch", cron), stored("persistentvolumes", volume)];
+        others.into_iter().chain(hours.iter().map(job)).collect::<Vec<_>>()
+    };
+    let reference = state(&[1, 2, 3], "344");
+    let normaliser = normaliser(&[&reference, &reference]);
+    let found =
+        |other: &[StoredObject]| differences(&normaliser.normalise(&reference), &normaliser.normalise(other));
+    assert_eq!(found(&state(&[2, 3, 4], "926")), []);
+    assert_eq!(found(&state(&[2, 3], "926")).len(), 1, "a Job less is one");
+    let mut named = state(&[1, 2, 3], "344");
+    named[1].object["spec"]["claimRef"]["resourceVersion"] = json!("none");
+    assert_eq!(found(&named).len(), 1, "what is no revision is compared");
+}
+
+#[test]
 fn values_that_differ_between_references_are_volatile_and_keep_their_type() {
     let state = |value: Value, order: [&str; 2]| {
         vec![stored(
