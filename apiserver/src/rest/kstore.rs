@@ -4,7 +4,7 @@
 
 use super::object_history;
 use super::page_data::first_of_changes;
-use super::path::{Paths, namespace_of};
+use super::path::Paths;
 use super::query::Query;
 use crate::tags;
 use crate::view::history::{future, next, not_retained, oldest, time_of};
@@ -44,7 +44,7 @@ impl Paths {
                 Err(status) => Err(status),
             },
             "/kstore/v1/resolve" => match allowed(&["text", "zone", "resource", "namespace", "name"]) {
-                Ok(()) => self.resolve(&query).await,
+                Ok(()) => self.resolve(&query, user).await,
                 Err(status) => Err(status),
             },
             "/kstore/v1/history" => match allowed(&object_history::PARAMETERS) {
@@ -83,8 +83,8 @@ impl Paths {
     }
 
     /// The revision that the parameter `text` names. `zone` is the distance of the caller's clock from UTC in seconds; `resource`,
-    /// `namespace` and `name` are the object whose outside writes `X~N` counts.
-    async fn resolve(&self, query: &Query) -> Result<Value, Status> {
+    /// `namespace` and `name` are the object whose outside writes `X~N` counts, which the caller must be allowed to list.
+    async fn resolve(&self, query: &Query, user: &UserInfo) -> Result<Value, Status> {
         let seconds = query.number("zone")?.unwrap_or(0);
         let offset = i32::try_from(seconds).ok().and_then(|seconds| Offset::from_seconds(seconds).ok());
         let offset = offset.ok_or_else(|| {
@@ -93,10 +93,7 @@ impl Paths {
         let cache = self.pipeline.cache();
         let selected = match query.get("name") {
             "" => None,
-            name => {
-                let resource = self.stored_resource(query)?;
-                Some(resource.storage_key(namespace_of(resource, query), name))
-            }
+            _ => Some(self.visible_object(query, user).await?),
         };
         let (history, provenance) = (&self.revision_times, self.pipeline.provenance());
         let now = self.pipeline.nondet().clock.now();

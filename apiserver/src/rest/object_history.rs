@@ -5,6 +5,7 @@
 use super::path::{Paths, namespace_of};
 use super::query::Query;
 use crate::view::history::{oldest, time_of};
+use crate::view::resolve::VisibleObject;
 use jiff::Timestamp;
 use kstore_api::kind;
 use kstore_api::resource::Resource;
@@ -92,6 +93,22 @@ impl Paths {
         Ok(json!({"kind": "History", "apiVersion": "kstore/v1", "resource": resource.qualified(),
             "namespace": question.target.namespace, "name": name, "oldest": oldest, "entries": entries,
             "remaining": page.remaining, "continue": next, "former": floor > 0}))
+    }
+
+    /// The object of a query, with the oldest revision whose changes the caller may see.
+    ///
+    /// # Errors
+    /// The query names no object, or the caller may not list it.
+    pub(super) async fn visible_object(
+        &self,
+        query: &Query,
+        user: &UserInfo,
+    ) -> Result<VisibleObject, Status> {
+        let question = self.question(query, user)?;
+        self.pipeline.cache().fresh().await.map_err(error::of_read)?;
+        self.pipeline.check(user, "list", &question.target, question.name).await?;
+        let floor = self.floor(&question).await;
+        Ok(VisibleObject { key: question.key, floor })
     }
 
     fn question<'q>(&self, query: &'q Query, user: &'q UserInfo) -> Result<Question<'q>, Status> {

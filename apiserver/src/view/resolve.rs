@@ -8,7 +8,20 @@ use kstore_api::revision_expression::{Moment, RevisionExpression};
 use kstore_api::status::Status;
 use kstore_registry::cache::Cache;
 use kstore_registry::error;
-use kstore_registry::provenance::Provenance;
+use kstore_registry::provenance::{Note, Provenance, is_component};
+use kstore_storage::storage::KeyVersion;
+
+/// Changes of an object that are read at once to count its outside writes: few first, since most callers go back by one or two; then all
+/// that one request looks at. Two pages, because a storage without an index of changes reads its whole history for each.
+const PAGES: [usize; 2] = [64, 19_936];
+
+/// An object of a request, as far back as its caller may see it.
+pub(crate) struct VisibleObject {
+    /// Its storage key.
+    pub(crate) key: String,
+    /// The oldest revision whose changes the caller may see.
+    pub(crate) floor: i64,
+}
 
 /// What an expression is resolved with.
 pub(crate) struct Resolver<'s> {
@@ -19,8 +32,8 @@ pub(crate) struct Resolver<'s> {
     pub(crate) now: Timestamp,
     /// Distance from UTC of the person's clock.
     pub(crate) offset: Offset,
-    /// The storage key of the object whose outside writes `X~N` counts; `None`: those of all objects.
-    pub(crate) selected: Option<String>,
+    /// The object whose outside writes `X~N` counts; `None`: those of all objects.
+    pub(crate) selected: Option<VisibleObject>,
 }
 
 impl Resolver<'_> {
@@ -91,8 +104,10 @@ impl Resolver<'_> {
         if back == 0 {
             return Ok(revision);
         }
-        let selects = |key: &str| self.selected.as_ref().is_none_or(|selected| selected == key);
-        let found = self.provenance.outside_write_before(revision, back, selects);
+        let found = match &self.selected {
+            None => self.provenance.outside_write_before(revision, back, |_| true),
+            Some(object) => self.object_write_before(object, revision, back).await?,
+        };
         let Some(found) = found else {
             let mut status =
                 Status::bad_request(format!("fewer than {back} outside writes before {revision} are known"));
@@ -105,4 +120,44 @@ impl Resolver<'_> {
             false => Ok(found),
         }
     }
+
+    /// The revision of the `back`-th newest outside write to an object before a revision; `None` if fewer are known. The storage has all
+    /// that are retained, however old; the memory of provenance knows of some that are not retained any more.
+    async fn object_write_before(
+        &self,
+        object: &VisibleObject,
+        revision: i64,
+        back: u32,
+    ) -> Result<Option<i64>, Status> {
+        let (mut before, mut left) = (revision, back);
+        for limit in PAGES {
+            let page = self.cache.storage().versions(&object.key, before, limit).await;
+            let page = page.map_err(error::of_read)?;
+            let visible = page.versions.partition_point(|version| version.revision >= object.floor);
+            for version in page.versions[..visible].iter().filter(|version| is_outside(version)) {
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    return Ok(Some(version.revision));
+                }
+            }
+            let has_older = page.older > 0 && visible == page.versions.len();
+            let Some(last) = page.versions.last().filter(|_| has_older) else {
+                let remembered =
+                    self.provenance.outside_write_before(revision, back, |key| key == object.key);
+                return Ok(remembered.filter(|found| *found >= object.floor));
+            };
+            before = last.revision;
+        }
+        let most: usize = PAGES.iter().sum();
+        Err(Status::bad_request(format!(
+            "fewer than {back} of the {most} newest changes before {revision} are outside writes, and older ones are not counted: name an \
+             older revision"
+        )))
+    }
+}
+
+/// Whether a change names no cause, and its writer is not a component of the control plane. Without a note it is not known.
+fn is_outside(version: &KeyVersion) -> bool {
+    let note = version.note.as_deref().and_then(Note::decode);
+    note.is_some_and(|note| note.causes.is_empty() && !is_component(&note.user))
 }

@@ -3,6 +3,7 @@
 use super::config_map;
 use super::custom::{create as create_lamp, define, lamps};
 use kstore_nondet::Rng;
+use kstore_registry::user::UserInfo;
 use kstore_store::Revision;
 use kstore_tests::{Cluster, Reply, Setup, simulate};
 use serde_json::{Value, json};
@@ -341,6 +342,46 @@ fn texts_resolve_to_revisions_and_writes_name_their_objects() {
         );
         let object = json!({"resource": "configmaps", "version": "v1", "namespace": "default", "name": "c-0", "effect": "created"});
         assert_eq!(write["objects"], json!([object]));
+    });
+}
+
+/// Regression test: `X~N` of an object counted in the memory of provenance, which has no writes of Leases and Events, and forgets.
+#[test]
+fn writes_of_an_object_are_counted_in_all_that_is_retained() {
+    simulate(Setup::api_alone(), async |cluster| {
+        let rest = cluster.rest();
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+        let lease = json!({"metadata": {"name": "turn"}, "spec": {"leaseTransitions": 0}});
+        let mut object = rest.call("POST", leases, lease.to_string()).await.json();
+        let version = |object: &Value| {
+            let version = object["metadata"]["resourceVersion"].as_str().unwrap();
+            version.parse::<i64>().unwrap()
+        };
+        let mut made = vec![version(&object)];
+        let scheduler = UserInfo::new("system:kube-scheduler", ["system:masters"]);
+        let component = cluster.rest_as(scheduler);
+        // More than the first page of changes.
+        for turn in 1..=80 {
+            object["spec"]["leaseTransitions"] = json!(turn);
+            let writer = if turn % 10 == 0 { &component } else { &rest };
+            let reply = writer.call("PUT", &format!("{leases}/turn"), object.to_string()).await;
+            assert_eq!(reply.code, 200, "{}", reply.json());
+            object = reply.json();
+            if turn % 10 != 0 {
+                made.push(version(&object));
+            }
+        }
+        let resolve = async |back: usize| {
+            let query = "resource=leases.coordination.k8s.io&namespace=default&name=turn";
+            let path = format!("/kstore/v1/resolve?text=now~{back}&{query}");
+            cluster.rest().call("GET", &path, "").await
+        };
+        for back in [1, 2, 10, 60, made.len()] {
+            let found = resolve(back).await.json();
+            assert_eq!(found["revision"].as_i64(), Some(made[made.len() - back]), "{back}: {found}");
+        }
+        let missing = resolve(made.len() + 1).await;
+        assert_eq!(missing.code, 404, "{}", missing.json());
     });
 }
 

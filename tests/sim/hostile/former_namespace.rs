@@ -163,3 +163,30 @@ fn rights_in_a_namespace_that_is_gone_do_not_show_its_past() {
         assert_eq!(rows.code, 403, "the page's data need a role of their own");
     });
 }
+
+/// Regression test: `X~N` of an object told the revisions of its writes to callers who may not read the object, and those of a former
+/// namespace.
+#[test]
+fn revisions_of_an_objects_writes_are_told_only_to_those_who_may_list_it() {
+    simulate(Setup::api_alone(), async |cluster: &Cluster| {
+        let (admin, eve_rest) = (cluster.rest(), cluster.rest_as(eve()));
+        first_life(&admin).await;
+        second_life(&admin).await;
+        let binding = json!({"metadata": {"name": "eve-sees"}, "subjects": [{"kind": "User", "apiGroup": RBAC, "name": "eve"}],
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "kstore:see"}});
+        let bindings = format!("/apis/{RBAC}/v1/clusterrolebindings");
+        assert_eq!(admin.call("POST", &bindings, binding.to_string()).await.code, 201);
+        let path = |namespace: &str| {
+            format!("/kstore/v1/resolve?text=now~1&resource=secrets&namespace={namespace}&name=a")
+        };
+        let former = admin.call("GET", &path("shared"), "").await;
+        assert_eq!(former.code, 200, "the deletion: {}", former.json());
+        assert_eq!(eve_rest.call("GET", &path("shared"), "").await.code, 404, "of the first life");
+        assert_eq!(eve_rest.call("GET", &path("default"), "").await.code, 403);
+        let secret = |name: &str| json!({"metadata": {"name": name}}).to_string();
+        let own = eve_rest.call("POST", SECRETS, secret("a")).await.text("/metadata/resourceVersion");
+        eve_rest.call("POST", SECRETS, secret("c")).await;
+        let told = eve_rest.call("GET", &path("shared"), "").await.json();
+        assert_eq!(told["revision"].to_string(), own, "{told}");
+    });
+}
