@@ -3,7 +3,7 @@
 use super::config_map;
 use super::custom::{create as create_lamp, define, lamps};
 use kstore_nondet::Rng;
-use kstore_registry::user::UserInfo;
+use kstore_registry::user::{ANONYMOUS, UNAUTHENTICATED, UserInfo};
 use kstore_store::Revision;
 use kstore_tests::{Cluster, Reply, Setup, simulate};
 use serde_json::{Value, json};
@@ -98,6 +98,36 @@ fn a_view_answers_what_was_answered_when_its_revision_was_the_newest() {
                     |(code, body): &(u16, Vec<u8>)| format!("{code} {}", String::from_utf8_lossy(body));
                 assert_eq!(text(seen), text(expected), "read {number} at {revision}");
             }
+        }
+    });
+}
+
+/// The server keeps the documents of views for the next requests, of any user.
+#[test]
+fn documents_of_a_view_are_the_same_for_all_users_who_may_read_them() {
+    simulate(Setup::api_alone(), async |cluster| {
+        define(cluster, &lamps()).await;
+        let at = revision(cluster).await;
+        remove_definition(cluster).await;
+        let admin = cluster.rest();
+        let jane = cluster.rest_as(UserInfo::new("jane", [""; 0]));
+        let (username, groups) = (ANONYMOUS.to_owned(), vec![UNAUTHENTICATED.to_owned()]);
+        let anonymous = cluster.rest_as(UserInfo { username, groups, ..UserInfo::default() });
+        assert_eq!(jane.call("GET", "/apis/shop.example.com/v1/lamps", "").await.code, 403);
+        for (number, document) in
+            ["/apis", "/apis/shop.example.com/v1", "/openapi/v2", "/openapi/v3"].iter().enumerate()
+        {
+            let path = format!("/kstore/v1/at/{at}{document}");
+            let order = if number % 2 == 0 { [&admin, &jane] } else { [&jane, &admin] };
+            let first = order[0].call("GET", &path, "").await;
+            let second = order[1].call("GET", &path, "").await;
+            assert_eq!((first.code, second.code), (200, 200), "{path}: {}", second.json());
+            assert!(first.body == second.body, "{path}");
+            assert!(
+                String::from_utf8_lossy(&first.body).contains("shop.example.com"),
+                "{path} is of the past"
+            );
+            assert_eq!(anonymous.call("GET", &path, "").await.code, 403, "{path} is kept, and forbidden");
         }
     });
 }
