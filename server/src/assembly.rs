@@ -410,6 +410,7 @@ pub(crate) fn controllers(
 fn nodes(loops: &LoopsConfig, has_cluster: bool) -> anyhow::Result<kstore_kubelet_sim::Config> {
     Ok(kstore_kubelet_sim::Config {
         nodes: loops.nodes as usize,
+        name_prefix: loops.simulation.node_prefix.0.clone(),
         adopts_marked_nodes: loops.simulation.adoption == args::Adoption::Marked,
         has_sim_api: loops.simulation.is_active(),
         sim_objects: loops.simulation.documents.0.clone(),

@@ -4,7 +4,7 @@
 use crate::SERVER;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kstore_client::{Client, Gvr};
+use kstore_client::{Client, Gvr, ListParams};
 use kstore_tests::wait::{rolled_out, watch_until};
 use kstore_tests::{Launch, Server, free_port, manifests};
 use serde_json::{Value, json};
@@ -84,6 +84,49 @@ fn a_process_of_simulated_nodes_says_when_they_are_up_and_when_another_has_the_s
             assert!(Instant::now() < deadline, "{:?}", logs());
             sleep(Duration::from_millis(100)).await;
         }
+    });
+}
+
+#[test]
+fn processes_with_different_node_prefixes_simulate_nodes_of_one_cluster() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let flags = ["--nodes", "2", "--data-dir", data.to_str().unwrap()];
+    let server = Launch::new(SERVER, dir.path()).args(&flags).start().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = server.client("kubectl").await;
+        let nodes = client.dynamic(Gvr::of::<Node>());
+        let is_ready = |node: &Value| {
+            let conditions = node["status"]["conditions"].as_array();
+            conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
+        };
+        for name in ["node-0", "node-1"] {
+            watch_until(&client, Gvr::of::<Node>(), "", name, is_ready).await;
+        }
+        let mut edge = Command::new(SERVER);
+        edge.args(["--components", "kubelet-sim", "--nodes", "2", "--node-prefix", "edge-"]);
+        edge.args(["--adopt-nodes", "none", "--kubeconfig"]).arg(data.join("kubelet-sim.kubeconfig"));
+        let log = std::fs::File::create(dir.path().join("edge")).unwrap();
+        let mut edge = Killed(edge.stdout(Stdio::piped()).stderr(log).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(edge.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "kstore simulates 2 nodes (edge-0 to edge-1)\n");
+        let mut subnets = std::collections::BTreeSet::new();
+        for name in ["node-0", "node-1", "edge-0", "edge-1"] {
+            watch_until(&client, Gvr::of::<Node>(), "", name, is_ready).await;
+            let node = nodes.get("", name).await.unwrap();
+            assert!(subnets.insert(node["spec"]["podCIDR"].to_string()), "{name}: {node}");
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("on-{name}")},
+                "spec": {"nodeName": name, "containers": [{"name": "c", "image": "nginx"}]}});
+            client.dynamic(Gvr::of::<Pod>()).create("default", &pod).await.unwrap();
+        }
+        for name in ["node-0", "node-1", "edge-0", "edge-1"] {
+            let runs = |pod: &Value| pod["status"]["phase"] == "Running";
+            watch_until(&client, Gvr::of::<Pod>(), "default", &format!("on-{name}"), runs).await;
+        }
+        // No Node but these: neither process registers nodes of the other's names.
+        assert_eq!(nodes.list("", &ListParams::default()).await.unwrap().0.len(), 4);
     });
 }
 

@@ -241,6 +241,9 @@ impl ServerOptions {
         if needs_nodes && !self.components.contains(&Component::KubeletSim) {
             return Err(UsageError::NeedsNodes);
         }
+        if self.given.has("node-prefix") && !self.components.contains(&Component::KubeletSim) {
+            return Err(UsageError::NeedsFlag("node-prefix", "`kubelet-sim` in --components"));
+        }
         self.check_images(&loops)?;
         loops.cri.check(self.components.contains(&Component::KubeletSim))?;
         if loops.cri_listen.is_some() && !self.components.contains(&Component::KubeletSim) {

@@ -1,10 +1,12 @@
 //! Flags of simulated data centres, and the arguments of `sim-crds`, `sim-lint` and `simulate`.
 
 use super::flag::{Choice, Flag, add, chosen, parsed, put, repeated, required, words};
-use super::{ListenAddress, number, time};
+use super::{ListenAddress, MAX_NODES, number, time};
+use kstore_api::name::{dns1123_label, dns1123_subdomain};
 use kstore_client::manifest::ManifestObject;
 use kstore_kwok::StageSet;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +17,8 @@ pub struct SimulationFlags {
     pub is_on: bool,
     /// Which Nodes of other clients are simulated.
     pub adoption: Adoption,
+    /// What the names of the nodes of `--nodes` begin with.
+    pub node_prefix: NodePrefix,
     /// Where the calls of a Cluster Autoscaler are accepted.
     pub autoscaler: Option<ListenAddress>,
     /// Files and folders with objects of these kinds.
@@ -53,6 +57,39 @@ impl Choice for Adoption {
         ),
         ("none", Self::None, "None"),
     ];
+}
+
+/// What the names of the nodes of `--nodes` begin with; their number follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodePrefix(pub String);
+
+impl Default for NodePrefix {
+    fn default() -> Self {
+        Self("node-".to_owned())
+    }
+}
+
+impl FromStr for NodePrefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err(
+                "expected the beginning of a name: YAML reads names of digits alone as numbers".to_owned()
+            );
+        }
+        // The name is also the value of the label kubernetes.io/hostname, which takes 63 bytes as a DNS label does. Names with dots are
+        // usual: those of machines with their domain.
+        let longest = format!("{text}{}", MAX_NODES - 1);
+        let faults = match longest.contains('.') {
+            true => [dns1123_subdomain(&longest), dns1123_label(&longest.replace('.', "a"))].concat(),
+            false => dns1123_label(&longest),
+        };
+        match faults.first() {
+            None => Ok(Self(text.to_owned())),
+            Some(fault) => Err(format!("{longest:?} cannot be the name of a node: {fault}")),
+        }
+    }
 }
 
 /// Objects of files, which all clusters of the process share.

@@ -298,6 +298,14 @@ const LOOPS: &[Flag] = &[
     .daily()
     .default("3"),
     Flag::value(
+        "node-prefix",
+        "PREFIX",
+        |o, text| put(&mut o.loops.simulation.node_prefix, parsed(text)),
+        "What the names of the nodes of --nodes begin with",
+    )
+    .part(Part::Process)
+    .default("node-"),
+    Flag::value(
         "nodes-file",
         "PATH",
         |o, text| add(&mut o.loops.simulation.files, parsed(text)),

@@ -354,3 +354,33 @@ fn passwords_are_accepted_only_on_request() {
     assert_eq!(of(""), None);
     assert_eq!(of(" --basic-auth-file users"), Some("users".into()));
 }
+
+#[test]
+fn names_of_nodes_begin_with_a_prefix_that_leaves_them_valid() {
+    let parsed = |prefix: &str| {
+        let cli = Cli::try_parse_from(["kstore-server", &format!("--node-prefix={prefix}")]);
+        cli.map(|_| ()).map_err(|error| error.to_string())
+    };
+    let of = |flags: &str| config(&format!("kstore-server{flags}")).unwrap().loops.simulation.node_prefix.0;
+    assert_eq!(of(""), "node-");
+    assert_eq!(of(" --node-prefix edge-"), "edge-");
+    let longest = "a".repeat(58);
+    for prefix in ["e", "7", "rack-1.example.com-", "site.", &longest] {
+        assert_eq!(parsed(prefix), Ok(()), "{prefix}");
+    }
+    let (too_long, with_dots) = ("a".repeat(59), format!("{}.{}", "a".repeat(29), "a".repeat(29)));
+    for (prefix, reason) in [
+        ("", "the beginning of a name"),
+        ("Edge-", "lower case"),
+        ("-edge", "alphanumeric"),
+        ("edge_", "alphanumeric"),
+        ("a..", "alphanumeric"),
+        (&too_long, "63"),
+        (&with_dots, "63"),
+    ] {
+        let said = parsed(prefix).unwrap_err();
+        assert!(said.contains(reason), "{prefix}: {said}");
+    }
+    let wrong = config("kstore-server --components scheduler --kubeconfig f --node-prefix edge-");
+    assert_eq!(wrong, Err(UsageError::NeedsFlag("node-prefix", "`kubelet-sim` in --components")));
+}
