@@ -1,6 +1,6 @@
 //! [`FaultRecord`]: a NodeFault in the informer's cache, and which nodes it means. Pure.
 
-use super::request::FaultRequest;
+use super::request::{FaultRequest, Window};
 use crate::image::hash;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -11,6 +11,7 @@ use kstore_informer::{Key, Object, Revision};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A fault.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub(crate) struct FaultSpec {
     pub(crate) at: FaultTime,
     pub(crate) duration: Option<String>,
     pub(crate) every: Option<String>,
+    pub(crate) jitter: Option<String>,
 }
 
 /// Which nodes have the fault: those for which all members hold.
@@ -71,6 +73,19 @@ impl FaultRecord {
         let created = self.object.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
         Ok((request, self.object.spec.at.time.as_ref().map_or(created, |time| time.0)))
     }
+
+    /// What the fault means at `now`, with the shifts of its beginnings drawn by `seed`. `request` and `from` are of [`Self::request`].
+    pub(crate) fn window(
+        &self,
+        (request, from): (&FaultRequest, Timestamp),
+        seed: u64,
+        now: Timestamp,
+    ) -> Window {
+        let range = u64::try_from(request.jitter.as_millis()).unwrap_or(u64::MAX).max(1);
+        // A draw of its own, so that which nodes have the fault says nothing about when. It is the same after a restart.
+        let draw = |number: u64| hash(seed, &[self.uid(), &number.to_string(), "jitter"]) % range;
+        request.shifted_window(from, now, |number| Duration::from_millis(draw(number)))
+    }
 }
 
 impl FaultSpec {
@@ -79,9 +94,14 @@ impl FaultSpec {
     /// # Errors
     /// What is wrong with the spec.
     pub(crate) fn request(&self) -> Result<FaultRequest, String> {
-        let Self { fault, value, at, duration, every, .. } = self;
-        let mut request =
-            FaultRequest::of_object(fault, value.as_deref(), duration.as_deref(), every.as_deref())?;
+        let Self { fault, value, at, duration, every, jitter, .. } = self;
+        let mut request = FaultRequest::of_object(
+            fault,
+            value.as_deref(),
+            duration.as_deref(),
+            every.as_deref(),
+            jitter.as_deref(),
+        )?;
         if let Some(after) = &at.after {
             let span = crate::behavior::duration(after);
             request.after += span.map_err(|expected| format!("at.after {after:?} is not {expected}"))?;
@@ -153,5 +173,31 @@ mod tests {
         assert_eq!(drawn(json!(3), 1), drawn(json!(3), 1));
         assert_ne!(drawn(json!(3), 1), drawn(json!(3), 2));
         assert_eq!(drawn(json!(50), 1).len(), 20);
+    }
+
+    #[test]
+    fn jitter_of_a_fault_is_drawn_by_seed_object_and_beginning() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let begins = |uid: &str, seed: u64| -> Vec<i64> {
+            let spec = json!({"nodes": {"group": "web"}, "fault": "crash", "duration": "10s", "every": "1h", "jitter": "30m"});
+            let metadata = json!({
+                "name": "f", "uid": uid, "resourceVersion": "1", "creationTimestamp": "1970-01-01T01:00:00Z",
+            });
+            let json = json!({"metadata": metadata, "spec": spec}).to_string();
+            let record = FaultRecord::decode(json.as_bytes()).unwrap();
+            let (request, from) = record.request(at(0)).unwrap();
+            assert_eq!(from, at(3600));
+            let window = |round: i64| record.window((&request, from), seed, at((round + 1) * 3600 - 1));
+            // A second before the time of each beginning without jitter: the next change is that beginning.
+            (0..8)
+                .map(|round| window(round).next.unwrap().as_millisecond() - (round + 1) * 3_600_000)
+                .collect()
+        };
+        let one = begins("a", 1);
+        assert!(one.iter().all(|shift| (0..1_800_000).contains(shift)), "{one:?}");
+        assert!(one.iter().any(|shift| *shift != one[0]), "each beginning has its own: {one:?}");
+        assert_eq!(one, begins("a", 1));
+        assert_ne!(one, begins("a", 2));
+        assert_ne!(one, begins("b", 1));
     }
 }

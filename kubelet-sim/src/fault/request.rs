@@ -43,6 +43,8 @@ pub(crate) struct FaultRequest {
     pub(crate) duration: Option<Duration>,
     /// From one beginning to the next; `None`: it happens once.
     pub(crate) every: Option<Duration>,
+    /// By how much each beginning may be later than these times say.
+    pub(crate) jitter: Duration,
 }
 
 /// What a request means at one moment.
@@ -59,7 +61,7 @@ pub(crate) struct Window {
 impl FaultRequest {
     /// A fault that holds from now on.
     pub(crate) fn at_once(kind: FaultKind, value: FaultValue) -> Self {
-        Self { kind, value, after: Duration::ZERO, duration: None, every: None }
+        Self { kind, value, after: Duration::ZERO, duration: None, every: None, jitter: Duration::ZERO }
     }
 
     /// A fault by its name and value.
@@ -141,6 +143,7 @@ impl FaultRequest {
         value: Option<&str>,
         length: Option<&str>,
         every: Option<&str>,
+        jitter: Option<&str>,
     ) -> Result<Self, String> {
         let of = |field: &str, text: &str| {
             duration(text).map_err(|expected| format!("{field} {text:?} is not {expected}"))
@@ -158,6 +161,18 @@ impl FaultRequest {
                 return Err("a fault that repeats needs a duration below `every`".to_owned());
             }
             request.every = Some(every);
+        }
+        if let Some(jitter) = jitter {
+            let jitter = of("jitter", jitter)?;
+            // Else a beginning could come before the end of the one before it. `flap` has an interval of its own.
+            let longest = request.duration.unwrap_or_default().saturating_add(jitter);
+            if request.every.is_some_and(|every| longest >= every) {
+                return Err(
+                    "a fault that repeats needs a duration and jitter whose sum is below its interval"
+                        .to_owned(),
+                );
+            }
+            request.jitter = jitter;
         }
         Ok(request)
     }
@@ -196,22 +211,34 @@ impl FaultRequest {
         Ok(request)
     }
 
-    /// What the request of time `from` means at `now`.
+    /// What the request of time `from` means at `now` if nothing begins later than its times say.
     pub(crate) fn window(&self, from: Timestamp, now: Timestamp) -> Window {
+        self.shifted_window(from, now, |_| Duration::ZERO)
+    }
+
+    /// What the request of time `from` means at `now` if beginning number *n*, from 1, is later by `shift(n)`, which is `jitter` at most.
+    pub(crate) fn shifted_window(
+        &self,
+        from: Timestamp,
+        now: Timestamp,
+        shift: impl Fn(u64) -> Duration,
+    ) -> Window {
         let first = later(from, self.after);
-        if now < first {
-            return Window { since: None, activations: 0, next: Some(first) };
-        }
-        let passed = between(first, now).as_nanos();
+        // No beginning falls behind the time of the next one: duration and jitter together are shorter than the interval.
+        let passed = if now < first { 0 } else { between(first, now).as_nanos() };
         let round = self.every.map_or(0, |every| passed / every.as_nanos().max(1));
         let round = u32::try_from(round).unwrap_or(u32::MAX);
-        let begin = self.every.map_or(first, |every| later(first, every.saturating_mul(round)));
-        let again = self.every.map(|every| later(begin, every));
-        let activations = u64::from(round) + 1;
+        let number = u64::from(round) + 1;
+        let time = self.every.map_or(first, |every| later(first, every.saturating_mul(round)));
+        let begin = later(time, shift(number));
+        if now < begin {
+            return Window { since: None, activations: number - 1, next: Some(begin) };
+        }
+        let again = self.every.map(|every| later(later(time, every), shift(number + 1)));
         match self.duration.map(|length| later(begin, length)) {
-            None => Window { since: Some(begin), activations, next: None },
-            Some(end) if now < end => Window { since: Some(begin), activations, next: Some(end) },
-            Some(_) => Window { since: None, activations, next: again },
+            None => Window { since: Some(begin), activations: number, next: None },
+            Some(end) if now < end => Window { since: Some(begin), activations: number, next: Some(end) },
+            Some(_) => Window { since: None, activations: number, next: again },
         }
     }
 }
@@ -406,5 +433,47 @@ mod tests {
             (Some(250), 2, Some(270)),
         ];
         assert_eq!(flaps, expected);
+    }
+
+    #[test]
+    fn each_beginning_with_jitter_is_later_by_its_own_shift_and_lasts_as_long() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let request = FaultRequest::of_object("crash", None, Some("5s"), Some("60s"), Some("50s")).unwrap();
+        let shift = |number: u64| Duration::from_secs(number * 17 % 50);
+        // In each second the same as a list of all beginnings says.
+        let begins: Vec<i64> = (0_u32..9)
+            .map(|round| {
+                let shift = i64::try_from(shift(u64::from(round) + 1).as_secs()).unwrap();
+                100 + i64::from(round) * 60 + shift
+            })
+            .collect();
+        assert!(begins.windows(2).any(|pair| pair[1] - pair[0] != 60), "{begins:?}");
+        for second in 90..500 {
+            let window = request.shifted_window(at(100), at(second), shift);
+            let holding = begins.iter().find(|begin| (**begin..**begin + 5).contains(&second));
+            let next = begins.iter().flat_map(|begin| [*begin, *begin + 5]).find(|time| *time > second);
+            let expected = Window {
+                since: holding.map(|begin| at(*begin)),
+                activations: begins.iter().filter(|begin| **begin <= second).count() as u64,
+                next: next.map(at),
+            };
+            assert_eq!(window, expected, "at {second} with {begins:?}");
+        }
+    }
+
+    #[test]
+    fn jitter_never_lets_beginnings_overlap() {
+        let of = |name, value, every, jitter| {
+            let length = (name == "crash").then_some("5s");
+            FaultRequest::of_object(name, value, length, every, Some(jitter)).map(|request| request.jitter)
+        };
+        let sum =
+            "a fault that repeats needs a duration and jitter whose sum is below its interval".to_owned();
+        assert_eq!(of("crash", None, Some("60s"), "54s"), Ok(Duration::from_secs(54)));
+        assert_eq!(of("crash", None, Some("60s"), "55s"), Err(sum.clone()));
+        assert_eq!(of("crash", None, None, "10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(of("flap", Some("60s,20s"), None, "59s"), Ok(Duration::from_secs(59)));
+        assert_eq!(of("flap", Some("60s,20s"), None, "60s"), Err(sum));
+        assert!(of("crash", None, None, "soon").unwrap_err().starts_with("jitter \"soon\" is not a delay"));
     }
 }

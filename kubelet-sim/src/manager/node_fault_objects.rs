@@ -88,7 +88,7 @@ impl Manager {
             Ok(request) => request,
             Err(problem) => return self.invalid_fault(name, problem, now),
         };
-        let window = request.window(from, now);
+        let window = record.window((&request, from), self.seed, now);
         let is_terminate = request.duration.is_some_and(|length| length.is_zero()) && window.activations > 0;
         let holds = window.since.is_some() || is_terminate;
         if holds && entry.drawn != window.activations {

@@ -240,6 +240,10 @@ spec: {nodes: {selector: {topology.kubernetes.io/zone: eu-1b}}, fault: partition
                 "value \"lost\" is not 79, or 79,gpu-3",
             ),
             (
+                fault("{nodes: {group: web}, fault: crash, duration: 10m, every: 1h, jitter: 50m}"),
+                "a duration and jitter whose sum is below its interval",
+            ),
+            (
                 group("{template: {devices: [{profile: nvidia, count: 8, model: H101}]}}"),
                 "spec.template.devices[0].model: unknown model \"H101\"; known: A100-40GB, A100-80GB, H100-80GB",
             ),

@@ -190,3 +190,30 @@ fn a_reboot_ends_pods_first_and_a_node_fault_chooses_nodes_and_says_what_it_did(
     assert_eq!(world.messages("Rebooted").len(), 1);
     world.manager.observe_faults(vec![Delta::Deleted(record())], world.now);
 }
+
+#[test]
+fn a_fault_with_jitter_begins_in_each_interval_at_a_time_of_its_own() {
+    let mut world = world();
+    let fault = json!({
+        "metadata": {"name": "f", "uid": "uid-f", "resourceVersion": "1", "creationTimestamp": "1970-01-01T00:00:00Z"},
+        "spec": {"nodes": {"names": ["node-0"]}, "fault": "not-ready", "duration": "20s", "every": "100s", "jitter": "60s"},
+    });
+    let record = FaultRecord::decode(&serde_json::to_vec(&fault).unwrap()).unwrap();
+    world.manager.observe_faults(vec![Delta::Added(Arc::new(record))], world.now);
+    let mut begins = Vec::new();
+    for second in 0_u64..800 {
+        let before = world.messages("SimulatedFault").len();
+        world.run(second);
+        let news = world.messages("SimulatedFault").split_off(before);
+        begins.extend(news.iter().filter(|text| text.starts_with("not-ready")).map(|_| second));
+    }
+    let messages = world.messages("SimulatedFault");
+    assert!(
+        messages.chunks(2).all(|pair| pair == ["not-ready for 20s", "healed: not-ready"]),
+        "{messages:?}"
+    );
+    let offsets: Vec<u64> = begins.iter().zip(0..).map(|(second, round)| second - round * 100).collect();
+    assert_eq!(offsets.len(), 8, "{begins:?}");
+    assert!(offsets.iter().all(|offset| *offset <= 60), "{begins:?}");
+    assert!(offsets.iter().any(|offset| offset.abs_diff(offsets[0]) > 5), "not all equal: {begins:?}");
+}
