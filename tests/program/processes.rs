@@ -56,8 +56,7 @@ fn every_component_runs_in_its_own_process_and_can_be_replaced() {
 fn a_process_of_simulated_nodes_says_when_they_are_up_and_when_another_has_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let flags = ["--components", "apiserver", "--data-dir", data.to_str().unwrap()];
-    let _apiserver = Launch::new(SERVER, dir.path()).args(&flags).start().unwrap();
+    let _apiserver = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
     let kubeconfig = data.join("kubelet-sim.kubeconfig");
     let start = |log: &str| {
         let mut command = Command::new(SERVER);
@@ -91,8 +90,7 @@ fn a_process_of_simulated_nodes_says_when_they_are_up_and_when_another_has_the_s
 fn processes_with_different_node_prefixes_simulate_nodes_of_one_cluster() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let flags = ["--nodes", "2", "--data-dir", data.to_str().unwrap()];
-    let server = Launch::new(SERVER, dir.path()).args(&flags).start().unwrap();
+    let server = Launch::on_disk(SERVER, dir.path()).args(&["--nodes", "2"]).start().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let client = server.client("kubectl").await;

@@ -47,11 +47,16 @@ impl Launch {
     /// # Errors
     ///
     /// The program ended instead; the error is its log.
+    ///
+    /// # Panics
+    ///
+    /// The program serves the API at its default port, which another test's would find in use.
     pub fn start(&self) -> Result<Server, String> {
         let begin = std::fs::metadata(&self.log).map_or(0, |log| log.len());
         let mut server = self.spawn();
         match read_ready(&mut server.child) {
             Some((address, kubeconfig)) => {
+                assert!(!address.ends_with(":6443"), "the test's server needs --listen 127.0.0.1:0");
                 server.address = address;
                 server.kubeconfig = kubeconfig;
                 Ok(server)
