@@ -79,6 +79,11 @@ pub const BODY_FRAMES: usize = 16;
 pub const NODES: usize = 5000;
 /// Longest name of a cluster, an image or a client, as that of a Kubernetes object.
 pub const NAME_CHARS: usize = 63;
+/// Real time after its first watch of a kind for which a client may look whether its caches are filled, without doing anything: client-go
+/// looks every 100 ms, and reconciles only then.
+pub const FILLING: Duration = Duration::from_millis(150);
+/// Kinds of which a client's first watch is told apart.
+pub const FILLED_KINDS: usize = 256;
 /// Real time without traffic after which a client whose process is unknown is quiet.
 pub const WINDOW: Duration = Duration::from_millis(50);
 /// Real time within which a client with a retryable error asks again; client-go begins after 5 ms.

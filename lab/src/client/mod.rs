@@ -24,7 +24,7 @@ use kstore_apiserver::{EdgeActivity, OpenSockets};
 use kstore_nondet::Clock;
 use parking_lot::Mutex;
 use process::ProcessSample;
-use quiet::{Busy, QuietFacts};
+use quiet::{Busy, FirstWatches, QuietFacts};
 pub use report::ClientReport;
 use socket::{SocketAddresses, SocketQueues};
 use std::borrow::Cow;
@@ -119,6 +119,7 @@ struct ClientState {
     senders: Vec<Arc<RequestSender>>,
     in_flight: BTreeMap<u64, RequestInFlight>,
     watches: BTreeMap<u64, OpenWatch>,
+    first_watches: FirstWatches,
     /// Real time of the last request, delivery or answer.
     last_traffic: Timestamp,
     /// Code of the last answer, if clients retry it.
@@ -173,6 +174,7 @@ impl ClientState {
             senders: Vec::new(),
             in_flight: BTreeMap::new(),
             watches: BTreeMap::new(),
+            first_watches: FirstWatches::default(),
             last_traffic: Timestamp::UNIX_EPOCH,
             retryable: None,
             requests: 0,
@@ -214,6 +216,7 @@ impl ClientState {
         let incarnation = self.incarnation;
         if arrival.is_long {
             let resource = arrival.target.map(|target| target.resource.clone()).unwrap_or_default();
+            self.first_watches.begin(&resource, now);
             let watch = OpenWatch { resource, incarnation, peer: arrival.peer, untaken: 0 };
             self.watches.insert(id, watch);
         }
@@ -263,6 +266,7 @@ impl ClientState {
             process,
             silent_for: elapsed(self.last_traffic, now),
             window: definition.window().ok().flatten().unwrap_or(limits::WINDOW),
+            filling_for: self.first_watches.newest().map(|newest| elapsed(newest, now)),
             retryable: self.retryable,
             retry: limits::RETRY,
             says_busy: definition.busy.unwrap_or(false),
@@ -510,6 +514,7 @@ impl Clients {
         self.with(name, |client, _| {
             if client.incarnation != program.incarnation {
                 client.incarnation = program.incarnation;
+                client.first_watches = FirstWatches::default();
                 client.view.restarted();
             }
         });

@@ -1,6 +1,9 @@
 //! Whether a client is quiet (§3.3): its facts, and the reasons why it is not, as texts. Pure.
 
+use crate::limits;
+use jiff::Timestamp;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A reason why a cluster or a client is busy.
@@ -50,6 +53,8 @@ pub struct QuietFacts {
     pub silent_for: Duration,
     /// The time that has to be silent if the process is not known.
     pub window: Duration,
+    /// Time since the client began to watch a kind for the first time.
+    pub filling_for: Option<Duration>,
     /// The last answer, if it was an error that clients retry, and it has not asked again.
     pub retryable: Option<u16>,
     /// The time for which the clock waits after such an answer.
@@ -88,6 +93,9 @@ impl QuietFacts {
             }
             None => {}
         }
+        if let Some(filling) = self.filling_for.filter(|filling| *filling < limits::FILLING) {
+            reasons.push(format!("began to watch a kind {} ms ago", filling.as_millis()));
+        }
         if let Some(code) = self.retryable.filter(|_| self.silent_for < self.retry) {
             reasons.push(format!("may repeat the request that was answered with {code}"));
         }
@@ -95,6 +103,28 @@ impl QuietFacts {
             reasons.push("says that it is busy".to_owned());
         }
         reasons
+    }
+}
+
+/// The kinds that a client has watched since it was started, and when it began to watch the last of them for the first time. Later watches
+/// of a kind fill no cache for which a client waits before it begins its work.
+#[derive(Clone, Debug, Default)]
+pub struct FirstWatches {
+    kinds: BTreeSet<String>,
+    newest: Option<Timestamp>,
+}
+
+impl FirstWatches {
+    /// Notes a watch that begins.
+    pub fn begin(&mut self, kind: &str, now: Timestamp) {
+        if self.kinds.len() < limits::FILLED_KINDS && self.kinds.insert(kind.to_owned()) {
+            self.newest = Some(now);
+        }
+    }
+
+    /// When the client began to watch a kind for the first time, at last.
+    pub fn newest(&self) -> Option<Timestamp> {
+        self.newest
     }
 }
 
@@ -133,12 +163,28 @@ mod tests {
                 QuietFacts { retryable: Some(409), silent_for: MS, process: Some((1, Some(0))), ..quiet() },
                 "may repeat the request that was answered with 409",
             ),
+            (QuietFacts { filling_for: Some(12 * MS), ..quiet() }, "began to watch a kind 12 ms ago"),
             (QuietFacts { says_busy: true, ..quiet() }, "says that it is busy"),
         ];
         for (facts, expected) in rows {
             assert_eq!(facts.reasons(), [expected]);
         }
+        let filled = QuietFacts { filling_for: Some(limits::FILLING), ..quiet() };
+        assert_eq!(filled.reasons(), Vec::<String>::new());
         let known = QuietFacts { silent_for: MS, process: Some((1, Some(0))), ..quiet() };
         assert_eq!(known.reasons(), Vec::<String>::new(), "a known process needs no window");
+    }
+
+    #[test]
+    fn only_the_first_watch_of_a_kind_fills_a_cache() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut watches = FirstWatches::default();
+        assert_eq!(watches.newest(), None);
+        for (second, kind, newest) in [(1, "pods", 1), (2, "things", 2), (3, "pods", 2)] {
+            watches.begin(kind, at(second));
+            assert_eq!(watches.newest(), Some(at(newest)), "{kind}");
+        }
+        (0..1000).for_each(|nth| watches.begin(&nth.to_string(), at(9)));
+        assert_eq!(watches.kinds.len(), limits::FILLED_KINDS);
     }
 }
