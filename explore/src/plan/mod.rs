@@ -386,8 +386,12 @@ impl PlannedAction {
     pub fn line(&self) -> String {
         let when =
             self.trigger.as_ref().map_or_else(|| "at once".to_owned(), |trigger| format!("when {trigger}"));
-        let times = if self.times > 1 { format!(", {} times", self.times) } else { String::new() };
-        format!("{}{times}  {when}", self.operation)
+        format!("{}{}  {when}", self.operation, self.repetitions())
+    }
+
+    /// How often it is done, for a line of a report: once goes without saying.
+    fn repetitions(&self) -> String {
+        if self.times > 1 { format!(", {} times", self.times) } else { String::new() }
     }
 }
 
@@ -503,10 +507,13 @@ impl Plan {
         self.actions.iter().any(ends)
     }
 
-    /// The plan in a line: its pattern and its first trigger.
+    /// The plan in a line: its pattern, its first trigger, and how often that action is done.
     pub fn title(&self) -> String {
-        let trigger = self.actions.iter().find_map(|action| action.trigger.as_ref());
-        trigger.map_or_else(|| self.pattern.to_string(), |trigger| format!("{} when {trigger}", self.pattern))
+        let triggered = |action: &PlannedAction| Some((action.repetitions(), action.trigger.clone()?));
+        match self.actions.iter().find_map(triggered) {
+            Some((times, trigger)) => format!("{}{times} when {trigger}", self.pattern),
+            None => self.pattern.to_string(),
+        }
     }
 }
 

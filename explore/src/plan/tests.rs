@@ -52,3 +52,15 @@ fn actions_are_lines_that_a_person_can_follow() {
     let thaw = PlannedAction::at(Trigger::quiet(), Operation::Thaw { cache: "b".to_owned(), step: None });
     assert_eq!(thaw.line(), "thaw cache \"b\"  when all clients are quiet");
 }
+
+#[test]
+fn plans_that_differ_in_how_often_an_action_is_done_have_different_titles() {
+    let title = |times| {
+        let trigger = at_request(("op", "update", ""), &key(), 1, RequestPhase::Arrived);
+        let touch = PlannedAction { times, ..PlannedAction::at(trigger, Operation::Touch {}) };
+        let subject = Subject { resource: "configmaps".to_owned(), verb: "update".to_owned() };
+        Plan { pattern: PatternId::Touch, subject, actions: vec![touch] }.title()
+    };
+    assert_eq!(title(1), "touch when op does update configmaps/default/a, before it is done");
+    assert_eq!(title(3), "touch, 3 times when op does update configmaps/default/a, before it is done");
+}

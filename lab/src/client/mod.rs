@@ -299,7 +299,7 @@ impl Looks<'_> {
     fn has_unread(&self, peer: Option<SocketAddr>, port: u16) -> bool {
         let Some(SocketAddr::V4(peer)) = peer else { return false };
         let ours = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port);
-        let sent = self.sockets.get(&(ours, peer)).is_some_and(|queues| queues.unacknowledged > 0);
+        let sent = self.sockets.get(&(ours, peer)).is_some_and(|queues| queues.undelivered > 0);
         sent || self.sockets.get(&(peer, ours)).is_some_and(|queues| queues.unread > 0)
     }
 }

@@ -2,7 +2,7 @@
 //! costs microseconds; to read `/proc/net/tcp` is a walk through a table of often hundreds of thousands of places, which costs milliseconds
 //! and was half of the work of a search for bugs.
 
-use super::{ANY, SocketAddresses, SocketQueues, SocketState};
+use super::{ANY, SocketAddresses, SocketCounts, SocketQueues, SocketState};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{
@@ -29,11 +29,21 @@ const HEADER: usize = 16;
 const QUESTION: usize = HEADER + 8 + 48;
 /// `TCP_LISTEN`.
 const LISTEN: u8 = 10;
+/// `INET_DIAG_INFO`: the attribute with a connection's `tcp_info`, and the bit of a question that asks for it.
+const INFO: u16 = 2;
+const ASK_INFO: u8 = 1 << (INFO - 1);
+/// Where the members of `tcp_info` begin: `tcpi_bytes_received`, `tcpi_notsent_bytes`, `tcpi_bytes_sent`, `tcpi_bytes_retrans`.
+const BYTES_RECEIVED: usize = 128;
+const BYTES_UNSENT: usize = 144;
+const BYTES_SENT: usize = 200;
+const BYTES_SENT_AGAIN: usize = 208;
 /// Where the members of `inet_diag_msg` begin in an answer.
 const STATE: usize = HEADER + 1;
 const UNREAD: usize = HEADER + 56;
 const UNACKNOWLEDGED: usize = HEADER + 60;
 const INODE: usize = HEADER + 68;
+/// Where the attributes of an answer begin.
+const ATTRIBUTES: usize = HEADER + 72;
 
 /// A socket to the kernel.
 pub(super) struct Diagnostics {
@@ -67,8 +77,8 @@ impl Diagnostics {
         let socket = self.socket.lock();
         let ask = |addresses: &SocketAddresses| {
             send(&*socket, &question(*addresses), SendFlags::empty())?;
-            // Longer than an answer without extensions, of which none was asked for.
-            let mut answer = [0; 512];
+            // Longer than an answer with the one extension that was asked for.
+            let mut answer = [0; 1024];
             // The kernel has answered before `send` returns.
             let (_, length) = recv(&*socket, &mut answer[..], RecvFlags::empty())?;
             state(answer.get(..length).unwrap_or_default())
@@ -91,8 +101,8 @@ fn question((local, remote): SocketAddresses) -> [u8; QUESTION] {
     bytes.extend(REQUEST.to_ne_bytes());
     // Sequence number and port id: one question is under way, and the kernel fills in the id.
     bytes.extend([0; 8]);
-    // Family, protocol, no extensions, and all states, which a question for one socket does not look at.
-    bytes.extend([INET, TCP, 0, 0]);
+    // Family, protocol, extensions, and all states, which a question for one socket does not look at.
+    bytes.extend([INET, TCP, ASK_INFO, 0]);
     bytes.extend(u32::MAX.to_ne_bytes());
     bytes.extend(local.port().to_be_bytes());
     bytes.extend(remote.port().to_be_bytes());
@@ -116,9 +126,11 @@ fn state(answer: &[u8]) -> Result<Option<SocketState>, Errno> {
     match kind {
         Some(BY_FAMILY) => {
             // Of a listener the kernel tells there how many connections may wait.
-            let unacknowledged = if answer[STATE] == LISTEN { 0 } else { number(UNACKNOWLEDGED)? };
-            let queues = SocketQueues { unacknowledged, unread: number(UNREAD)? };
-            Ok(Some(SocketState { queues, inode: number(INODE)? }))
+            let is_listener = answer[STATE] == LISTEN;
+            let undelivered = if is_listener { 0 } else { number(UNACKNOWLEDGED)? };
+            let queues = SocketQueues { undelivered, unread: number(UNREAD)? };
+            let counts = if is_listener { None } else { info(answer).and_then(counts) };
+            Ok(Some(SocketState { queues, inode: number(INODE)?, counts }))
         }
         Some(ERROR)
             if number(HEADER)? == u64::from(Errno::NOENT.raw_os_error().wrapping_neg().cast_unsigned()) =>
@@ -127,4 +139,29 @@ fn state(answer: &[u8]) -> Result<Option<SocketState>, Errno> {
         }
         _ => Err(Errno::BADMSG),
     }
+}
+
+/// The `tcp_info` of an answer.
+fn info(answer: &[u8]) -> Option<&[u8]> {
+    let mut attributes = answer.get(ATTRIBUTES..)?;
+    loop {
+        let half = |at: usize| Some(u16::from_ne_bytes(attributes.get(at..at + 2)?.try_into().ok()?));
+        let (length, kind) = (usize::from(half(0)?), half(2)?);
+        if kind == INFO {
+            return attributes.get(4..length);
+        }
+        // Attributes begin at multiples of four, and none is shorter than its own head.
+        attributes = attributes.get(length.max(4).next_multiple_of(4)..)?;
+    }
+}
+
+/// The counts of a `tcp_info`; `None` if the kernel is older than they are.
+fn counts(info: &[u8]) -> Option<SocketCounts> {
+    let long = |at: usize| Some(u64::from_ne_bytes(info.get(at..at + 8)?.try_into().ok()?));
+    let unsent = info.get(BYTES_UNSENT..BYTES_UNSENT + 4)?.try_into().ok()?;
+    Some(SocketCounts {
+        sent: long(BYTES_SENT)?.saturating_sub(long(BYTES_SENT_AGAIN)?),
+        unsent: u64::from(u32::from_ne_bytes(unsent)),
+        received: long(BYTES_RECEIVED)?,
+    })
 }

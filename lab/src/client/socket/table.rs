@@ -26,13 +26,13 @@ fn rows(table: &str, wanted: &[SocketAddresses]) -> Vec<(SocketAddresses, Socket
         let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
         let (sent, received) = fields.nth(1)?.split_once(':')?;
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let queues = SocketQueues { unacknowledged: number(sent)?, unread: number(received)? };
+        let queues = SocketQueues { undelivered: number(sent)?, unread: number(received)? };
         let inode = fields.nth(4)?.parse().ok()?;
         let is_it = |(of_local, of_remote): &&SocketAddresses| match *of_remote == ANY {
             true => remote == ANY && of_local.port() == local.port(),
             false => (*of_local, *of_remote) == (local, remote),
         };
-        Some((*wanted.iter().find(is_it)?, SocketState { queues, inode }))
+        Some((*wanted.iter().find(is_it)?, SocketState { queues, inode, counts: None }))
     };
     table.lines().skip(1).filter_map(row).collect()
 }
@@ -63,9 +63,9 @@ mod tests {
         let (server, client): (SocketAddrV4, SocketAddrV4) =
             ("127.0.0.1:8080".parse().unwrap(), "127.0.0.1:50000".parse().unwrap());
         let wanted = [(server, client), (client, server), (server, ANY), (client, ANY)];
-        let state = |unacknowledged, unread, inode| {
-            let queues = SocketQueues { unacknowledged, unread };
-            SocketState { queues, inode }
+        let state = |undelivered, unread, inode| {
+            let queues = SocketQueues { undelivered, unread };
+            SocketState { queues, inode, counts: None }
         };
         let expected = [
             ((server, client), state(10, 0, 1)),
