@@ -162,7 +162,8 @@ impl ControlPlaneImage {
     }
 
     /// Starts like [`Self::start`], but at a revision above `revision` and without history, so that no client of another control plane at
-    /// the same address sees a revision go down or resumes a watch across the change. The API server reads all objects.
+    /// the same address sees a revision go down or resumes a watch across the change. An API server whose memory in the image is older than
+    /// the store reads all objects.
     ///
     /// # Errors
     /// The API server does not start.
@@ -177,11 +178,14 @@ impl ControlPlaneImage {
         server.nondet =
             Nondet { clock: clock.restarted_from(self.time), rng: rng.fork(&format!("image-{generation}")) };
         Box::pin(async move {
-            let store = Store::from_image(&self.store.above(revision), &server.nondet);
+            let above = self.store.above(revision);
+            let memory = self.server.as_ref().filter(|memory| memory.revision() == self.revision().0);
+            let memory = memory.map(|memory| memory.moved_to(above.revision().0));
+            let store = Store::from_image(&above, &server.nondet);
             // Their revisions are below this store's, without the history in between: the components list, and share what has not changed.
             let caches = self.caches.caches(store.revision());
             let attempts = self.attempts.copy();
-            let origin = Origin { image: None, caches, attempts, generation };
+            let origin = Origin { image: memory.as_ref(), caches, attempts, generation };
             let mut plane = assemble(store, origin, server, config).await?;
             plane.run_components();
             Ok(plane)

@@ -115,7 +115,7 @@ pub struct Authorizer {
 }
 
 /// The modes and compiled roles of an authorizer, without its cluster.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct AuthorizerImage {
     compiled: Option<Compiled>,
     modes: Modes,

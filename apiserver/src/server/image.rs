@@ -50,6 +50,19 @@ impl ServerImage {
         self.cache.revision()
     }
 
+    /// The same memory at a later revision, for a storage that has the same objects there and no history before it; the causes of earlier
+    /// writes are left out.
+    #[must_use]
+    pub fn moved_to(&self, revision: i64) -> Self {
+        Self {
+            cache: self.cache.moved_to(revision),
+            provenance: self.provenance.emptied(),
+            observed: revision,
+            authorizer: self.authorizer.clone(),
+            documents: self.documents.clone(),
+        }
+    }
+
     /// The memory of a server that starts from this image, and the task that keeps it up to date.
     pub(super) async fn memory(
         &self,

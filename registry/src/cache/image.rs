@@ -2,6 +2,7 @@
 //! over a storage that has the same objects at that revision. Objects are shared; watchers and recent changes
 //! are not part of it.
 
+use super::recent::Recent;
 use super::{Cache, CacheState, FillError, Kind, run};
 use crate::kinds::Kinds;
 use kstore_storage::metrics::Metrics;
@@ -28,6 +29,15 @@ impl CacheImage {
     /// The revision of the contents.
     pub fn revision(&self) -> i64 {
         self.revision
+    }
+
+    /// The same contents at a later revision, for a storage that has these objects there and no history before it. A watch that resumes from
+    /// an earlier revision reads the storage, which refuses it.
+    #[must_use]
+    pub fn moved_to(&self, revision: i64) -> Self {
+        let mut state = self.state.forked();
+        state.kinds.values_mut().for_each(|kind| kind.recent = Recent::starting_at(revision));
+        Self { revision, state }
     }
 }
 
@@ -81,7 +91,7 @@ impl CacheState {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Filter, Watch, WatchStart};
+    use super::super::{Filter, Watch, WatchEnd, WatchStart};
     use super::*;
     use kstore_api::kind;
     use kstore_nondet::Nondet;
@@ -102,6 +112,41 @@ mod tests {
                 kstore_api::selector::field::Selector::parse(&format!("spec.nodeName={node}")).unwrap();
         }
         cache.scan(&filter).0.iter().map(|entry| entry.name().to_owned()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cache_from_an_image_that_was_moved_shows_its_objects_and_refuses_to_resume_from_before() {
+        let store = Store::open(Config::memory(), Nondet::simulated(1)).await.unwrap();
+        for name in ["a", "b"] {
+            let (key, value) = pod(name, "n1");
+            store.put(key, value).await.unwrap();
+        }
+        let (cache, follow) = Cache::fill(Arc::new(Embedded::new(store.clone())), |_| {}).await.unwrap();
+        tokio::spawn(follow);
+        let above = store.image().unwrap().above(kstore_store::Revision(70));
+        let moved = cache.image().moved_to(above.revision().0);
+        let copy = Store::from_image(&above, &Nondet::simulated(2));
+        let storage = Arc::new(Embedded::new(copy.clone()));
+        let (fork, follow) = Cache::from_image(&moved, storage, Arc::default(), |_| {}).await.unwrap();
+        tokio::spawn(follow);
+        assert_eq!(fork.fresh().await.unwrap(), 72);
+        assert_eq!((names(&fork, ""), names(&fork, "n1").len()), (vec!["a".into(), "b".into()], 2));
+        let filters = || vec![Filter::all(kind::lookup("", "v1", "pods").unwrap())];
+        for revision in [2, 3, 69, 70] {
+            for start in [WatchStart::After(revision), WatchStart::Resume(revision)] {
+                let mut watch = match Watch::start(fork.clone(), filters(), start).await {
+                    Ok(watch) => watch,
+                    Err(end) => Watch::ended(fork.clone(), filters(), end),
+                };
+                let end = watch.next().await.expect_err("these revisions are another cluster's");
+                assert!(matches!(end, WatchEnd::Expired { .. }), "{revision}: {end:?}");
+            }
+        }
+        let mut watch = Watch::start(fork.clone(), filters(), WatchStart::After(72)).await.unwrap();
+        copy.delete(pod("a", "").0).await.unwrap();
+        let batch = watch.next().await.unwrap();
+        assert_eq!(batch.deliveries.iter().map(|one| one.change.revision).collect::<Vec<_>>(), [73]);
+        assert_eq!((names(&fork, ""), names(&cache, "").len()), (vec!["b".into()], 2));
     }
 
     #[tokio::test(start_paused = true)]

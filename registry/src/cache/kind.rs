@@ -49,7 +49,7 @@ impl Kind {
             indexed: self.indexed.clone(),
             changed: self.changed,
             watchers: Watchers::default(),
-            recent: Recent::starting_at(self.changed),
+            recent: Recent::starting_at(self.changed.max(self.recent.start())),
         }
     }
 

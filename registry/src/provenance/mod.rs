@@ -72,6 +72,13 @@ impl Provenance {
         (Self(RwLock::new(log.fork())), newest)
     }
 
+    /// A copy without writes, whose earlier ones are not known any more, of the same size.
+    pub fn emptied(&self) -> Self {
+        let mut log = Log::new(self.0.read().budget());
+        log.note_dropped();
+        Self(RwLock::new(log))
+    }
+
     /// Adds one committed revision. Leases and events are left out: they explain nothing and would push out
     /// writes that do.
     pub fn observe(&self, batch: &RawBatch) {
