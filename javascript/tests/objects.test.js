@@ -2,9 +2,12 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { execFileSync } = require('node:child_process');
 const { X509Certificate } = require('node:crypto');
 const fs = require('node:fs');
 const https = require('node:https');
+const os = require('node:os');
+const path = require('node:path');
 const { test } = require('node:test');
 const { setTimeout: delay } = require('node:timers/promises');
 const { KstoreError, UsageError, WaitTimeout } = require('kstore');
@@ -152,3 +155,18 @@ test('a serving certificate is for its names and trusted by the authority', ksto
   assert.equal(new X509Certificate(fs.readFileSync(other.certificate)).subjectAltName, 'DNS:hooks.default.svc');
   await assert.rejects(cluster.servingCertificate(['--help']), { name: 'UsageError', message: /host names and addresses/ });
 }));
+
+test('the YAML library of the project is found from a package that is a link to a folder', () => {
+  const project = fs.mkdtempSync(path.join(os.tmpdir(), 'kstore-project-'));
+  try {
+    const library = path.join(project, 'node_modules', 'js-yaml');
+    fs.mkdirSync(library, { recursive: true });
+    fs.writeFileSync(path.join(library, 'index.js'), "exports.loadAll = (_, each) => each({ apiVersion: 'v1', kind: 'FromTheProject', metadata: { name: 'a' } });");
+    const manifests = path.join(path.dirname(require.resolve('kstore')), 'manifests.js');
+    const script = `console.log(JSON.stringify(require(${JSON.stringify(manifests)}).objectsOf('kind: A')))`;
+    const said = execFileSync(process.execPath, ['-e', script], { cwd: project, encoding: 'utf8' });
+    assert.equal(JSON.parse(said)[0].kind, 'FromTheProject');
+  } finally {
+    fs.rmSync(project, { recursive: true });
+  }
+});
