@@ -4,6 +4,7 @@ use super::{ActiveRun, RunError};
 use crate::plan::Plan;
 use kstore_api::status::Status;
 use kstore_lab::cache::CacheSpec;
+use kstore_lab::client::process::sample;
 use kstore_lab::limits as lab_limits;
 use kstore_lab::order::SerialOrder;
 use kstore_lab::order::choose::OrderRule;
@@ -16,6 +17,9 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The same while the plan holds a client back.
 const HELD: Duration = Duration::from_millis(300);
+
+/// Real time between two looks at the programs that tell whether one of them runs.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A plan of the lab that runs in a fork.
 #[derive(Clone, Debug)]
@@ -86,6 +90,22 @@ impl ActiveRun<'_> {
     /// Whether an action is under way, which may hold a client back until a later step.
     pub(super) fn is_held(&self) -> bool {
         self.action_states().contains(&ActionState::Held)
+    }
+
+    /// Whether the clients that are busy since `since` of the run wait for the plan, and not for the processor: then nothing happens before a
+    /// later step. On a busy machine a program that the plan does not hold may be busy for longer than [`Self::patience`].
+    pub(super) async fn is_held_back(&self, since: Duration) -> bool {
+        self.is_held() && (self.elapsed().saturating_sub(since) >= PATIENCE || !self.is_any_running().await)
+    }
+
+    /// Whether a thread of a program runs or could run, within [`LOOK`].
+    async fn is_any_running(&self) -> bool {
+        let processes = self.current.bridge.clients.processes();
+        let look = || processes.iter().map(|process| sample(*process)).collect::<Vec<_>>();
+        let before = look();
+        tokio::time::sleep(LOOK).await;
+        let now = look();
+        now != before || now.iter().flatten().any(|sample| sample.runnable > 0)
     }
 
     /// Real time for which clients may be busy: short while the plan holds one back.

@@ -91,7 +91,7 @@ impl ActiveRun<'_> {
             self.revive().await?;
             let revision = is_quiet.then(|| self.revision());
             let is_enough = is_quiet && (self.injected.is_some() || steady == revision);
-            if is_enough || self.is_held() || self.elapsed().saturating_sub(begin) >= REST {
+            if is_enough || self.elapsed().saturating_sub(begin) >= REST || self.is_held_back(begin).await {
                 return Ok(());
             }
             steady = revision;
@@ -265,11 +265,12 @@ impl ActiveRun<'_> {
     }
 
     async fn settle(&self, step: &Step) -> Result<(), StepError> {
+        let begin = self.elapsed();
         loop {
             let how = Settle { limit: lab_limits::SETTLE, patience: self.patience(), is_virtual: true };
             let settled = settle(self.current.bridge.settling(), how).await?;
             // What a plan holds back comes after a later step.
-            if settled.settled || self.is_held() {
+            if settled.settled || self.is_held_back(begin).await {
                 return Ok(());
             }
             if self.is_over() {
@@ -289,11 +290,18 @@ impl ActiveRun<'_> {
     /// Lets time pass until a goal is reached. Waits for busy clients as long as the run may take.
     async fn advance_to(&self, target: jiff::Timestamp, goal: Option<Arc<Signal>>) -> Result<(), Status> {
         let (running, clients) = (self.current.running(), &self.current.bridge.clients);
+        let mut begin = self.elapsed();
         loop {
             let how = Advance { goal: goal.clone(), patience: self.patience(), ..Advance::to(target) };
             let advanced = advance(running, clients, &how).await;
             let advanced = advanced.map_err(|ended| Status::internal(ended.to_string()))?;
-            if advanced.ended != Ended::Busy || self.is_held() || self.is_over() {
+            if advanced.ended != Ended::Busy || self.is_over() {
+                return Ok(());
+            }
+            if advanced.time > advanced.from {
+                begin = self.elapsed();
+            }
+            if self.is_held_back(begin).await {
                 return Ok(());
             }
         }
