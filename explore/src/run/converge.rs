@@ -33,7 +33,7 @@ impl ActiveRun<'_> {
         let since =
             |from: jiff::Timestamp| Duration::try_from(clock.now().duration_since(from)).unwrap_or_default();
         let steps_done = self.revision();
-        let (mut written, mut revision) = (begin, steps_done);
+        let (mut written, mut revision, mut starting) = (begin, steps_done, None);
         loop {
             let settled = self.settled().await?;
             self.revive().await?;
@@ -52,7 +52,7 @@ impl ActiveRun<'_> {
             if !settled.settled && self.is_looping(steps_done).await? {
                 return Ok((RunEnd::Looping, false));
             }
-            if self.revision() != revision {
+            if self.revision() != revision || self.is_any_starting(&mut starting).await {
                 (written, revision) = (clock.now(), self.revision());
             }
             if settled.settled && passed >= PASSES && since(written) >= self.silence() {

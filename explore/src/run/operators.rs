@@ -34,6 +34,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Real time without a write for which an operator may wait to open a watch again: informers of client-go do so 0.8 to 12.8 s after each of
 /// their first four failures, by their own clock.
 const REOPEN: Duration = Duration::from_secs(15);
+/// Longest real time for which an operator that was started again counts as starting: a program in Go with many caches takes seconds on a
+/// busy machine.
+const STARTS: Duration = Duration::from_secs(10);
 /// Number of SIGKILL.
 const KILLED: i32 = 9;
 /// Number of SIGTERM.
@@ -353,6 +356,21 @@ impl ActiveRun<'_> {
             true => self.limits.silence.max(REOPEN),
             false => self.limits.silence,
         }
+    }
+
+    /// Whether an operator that was ended or started again does not do yet what its `ready` asks for: of the time for that its pauses say nothing. Not
+    /// for longer than [`STARTS`]; `since` is when this was first asked with this answer, and is kept by the caller.
+    pub(super) async fn is_any_starting(&self, since: &mut Option<Duration>) -> bool {
+        let mut starting = false;
+        for operator in &self.prepared.scenario.operators {
+            let Ok(report) = self.report(&operator.name) else { continue };
+            let is_up = report.state != "ended" && self.has_begun(operator, &report).await;
+            starting |= !is_up && (report.incarnation > 0 || report.state == "ended");
+        }
+        if !starting {
+            *since = None;
+        }
+        starting && self.elapsed().saturating_sub(*since.get_or_insert(self.elapsed())) < STARTS
     }
 
     /// Whether an operator has ended and is not started again yet.

@@ -234,15 +234,19 @@ impl ActiveRun<'_> {
                 reached.set();
             }
         });
+        let mut starting = None;
         let found = 'late: loop {
             let target = running.time().checked_add(within).unwrap_or(jiff::Timestamp::MAX);
             self.advance_to(target, Some(goal.clone())).await?;
-            let (revision, begin) = (self.revision(), self.elapsed());
+            let (revision, mut begin) = (self.revision(), self.elapsed());
             loop {
                 let found = self.read(&name).await?;
                 // What a plan holds back comes after a later step.
                 if condition.holds(found.as_ref()) || self.is_held() {
                     return Ok(());
+                }
+                if self.is_any_starting(&mut starting).await {
+                    begin = self.elapsed();
                 }
                 // A program's own timers, such as those of repetitions, are in real time.
                 if self.elapsed() >= (begin + self.silence()).min(self.limits.total) {
