@@ -56,7 +56,8 @@ fn every_component_runs_in_its_own_process_and_can_be_replaced() {
 fn a_process_of_simulated_nodes_says_when_they_are_up_and_when_another_has_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let _apiserver = Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
+    let _apiserver =
+        Launch::on_disk(SERVER, dir.path()).args(&["--components", "apiserver"]).start().unwrap();
     let kubeconfig = data.join("kubelet-sim.kubeconfig");
     let start = |log: &str| {
         let mut command = Command::new(SERVER);

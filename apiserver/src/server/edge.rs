@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Counts what the connections of a listener do at this moment: those that are being polled or were woken to be, and requests that were read
-/// and have not reached the embedder's service. What waits in a socket is not counted.
+/// Counts what the connections of a listener do at this moment: those that are being polled or were woken to be, and requests that were
+/// read and have not reached the embedder's service. What waits in a socket is not counted.
 #[derive(Debug, Default)]
 pub struct EdgeActivity(AtomicUsize);
 
@@ -30,8 +30,8 @@ impl EdgeActivity {
         }
     }
 
-    /// The future, counted while it is being polled, and from the moment at which something wakes it: the thread that polls it may begin much
-    /// later. It must be a task of its own, which is polled after each wake.
+    /// The future, counted while it is being polled, and from the moment at which something wakes it: the thread that polls it may begin
+    /// much later. It must be a task of its own, which is polled after each wake.
     pub(super) fn observe<F: Future>(activity: Option<Arc<Self>>, future: F) -> ObservedPolls<F> {
         let activity = activity.map(|activity| Arc::new(ObservedWakes { activity, state: Mutex::default() }));
         ObservedPolls { activity, future: Box::pin(future) }

@@ -92,8 +92,8 @@ impl ActiveRun<'_> {
         self.action_states().contains(&ActionState::Held)
     }
 
-    /// Whether the clients that are busy since `since` of the run wait for the plan, and not for the processor: then nothing happens before a
-    /// later step. On a busy machine a program that the plan does not hold may be busy for longer than [`Self::patience`].
+    /// Whether the clients that are busy since `since` of the run wait for the plan, and not for the processor: then nothing happens before
+    /// a later step. On a busy machine a program that the plan does not hold may be busy for longer than [`Self::patience`].
     pub(super) async fn is_held_back(&self, since: Duration) -> bool {
         self.is_held() && (self.elapsed().saturating_sub(since) >= PATIENCE || !self.is_any_running().await)
     }

@@ -358,8 +358,8 @@ impl ActiveRun<'_> {
         }
     }
 
-    /// Whether an operator that was ended or started again does not do yet what its `ready` asks for: of the time for that its pauses say nothing. Not
-    /// for longer than [`STARTS`]; `since` is when this was first asked with this answer, and is kept by the caller.
+    /// Whether an operator that was ended or started again does not do yet what its `ready` asks for: of the time for that its pauses say
+    /// nothing. Not for longer than [`STARTS`]; `since` is when this was first asked with this answer, and is kept by the caller.
     pub(super) async fn is_any_starting(&self, since: &mut Option<Duration>) -> bool {
         let mut starting = false;
         for operator in &self.prepared.scenario.operators {

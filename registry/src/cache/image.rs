@@ -31,8 +31,8 @@ impl CacheImage {
         self.revision
     }
 
-    /// The same contents at a later revision, for a storage that has these objects there and no history before it. A watch that resumes from
-    /// an earlier revision reads the storage, which refuses it.
+    /// The same contents at a later revision, for a storage that has these objects there and no history before it. A watch that resumes
+    /// from an earlier revision reads the storage, which refuses it.
     #[must_use]
     pub fn moved_to(&self, revision: i64) -> Self {
         let mut state = self.state.forked();

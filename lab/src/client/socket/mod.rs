@@ -53,9 +53,8 @@ impl SocketState {
     /// a client that has read all would count as busy until then.
     fn queues(&self, other: Option<&Self>) -> SocketQueues {
         let counts = self.counts.zip(other.and_then(|other| other.counts));
-        let is_delivered = |(here, there): (SocketCounts, SocketCounts)| {
-            here.unsent == 0 && there.received >= here.sent
-        };
+        let is_delivered =
+            |(here, there): (SocketCounts, SocketCounts)| here.unsent == 0 && there.received >= here.sent;
         match counts.is_some_and(is_delivered) {
             true => SocketQueues { undelivered: 0, ..self.queues },
             false => self.queues,
