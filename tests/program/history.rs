@@ -4,7 +4,7 @@ use crate::SERVER;
 use kstore_client::Kubeconfig;
 use kstore_tests::{Https, Launch, Server};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A server without controllers, and an administrator's connection.
@@ -413,24 +413,30 @@ async fn a_service_whose_address_was_taken_comes_back_with_another_one() {
     assert!(port.is_number() && *port != 30_077, "{again}");
 }
 
+/// The kubeconfig of a service account that has the role `edit` in the namespace `default`, and no other right.
+async fn editor(server: &Server, https: &Https, dir: &Path) -> PathBuf {
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    succeed(https, "POST", accounts, json!({"metadata": {"name": "editor"}})).await;
+    let group = "rbac.authorization.k8s.io";
+    let binding = json!({"metadata": {"name": "editor"}, "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": "editor", "namespace": "default"}]});
+    let bindings = format!("/apis/{group}/v1/namespaces/default/rolebindings");
+    succeed(https, "POST", &bindings, binding).await;
+    let token = succeed(https, "POST", &format!("{accounts}/editor/token"), json!({"spec": {}})).await;
+    let admin = std::fs::read_to_string(server.kubeconfig()).unwrap();
+    let mut kubeconfig: Value = serde_yaml_ng::from_str(&admin).unwrap();
+    kubeconfig["users"][0]["user"] = json!({"token": token["status"]["token"]});
+    let file = dir.join("editor.kubeconfig");
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    file
+}
+
 /// Without the ClusterRole `kstore:see` all commands were refused, since they asked the server which revision is the newest.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_with_the_role_edit_has_history_diff_at_and_undo() {
     let dir = tempfile::tempdir().unwrap();
     let (server, https) = start(dir.path());
-    let accounts = "/api/v1/namespaces/default/serviceaccounts";
-    succeed(&https, "POST", accounts, json!({"metadata": {"name": "editor"}})).await;
-    let group = "rbac.authorization.k8s.io";
-    let binding = json!({"metadata": {"name": "editor"}, "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "edit"},
-        "subjects": [{"kind": "ServiceAccount", "name": "editor", "namespace": "default"}]});
-    let bindings = format!("/apis/{group}/v1/namespaces/default/rolebindings");
-    succeed(&https, "POST", &bindings, binding).await;
-    let token = succeed(&https, "POST", &format!("{accounts}/editor/token"), json!({"spec": {}})).await;
-    let admin = std::fs::read_to_string(server.kubeconfig()).unwrap();
-    let mut kubeconfig: Value = serde_yaml_ng::from_str(&admin).unwrap();
-    kubeconfig["users"][0]["user"] = json!({"token": token["status"]["token"]});
-    let file = dir.path().join("editor.kubeconfig");
-    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    let file = editor(&server, &https, dir.path()).await;
     let run = |arguments: &[&str]| {
         Command::new(SERVER).args(arguments).arg("--kubeconfig").arg(&file).output().unwrap()
     };
@@ -451,8 +457,6 @@ async fn a_user_with_the_role_edit_has_history_diff_at_and_undo() {
     inside.args(["at", "now", "--kubeconfig"]).arg(&file).args(["--", "sh", "-c", "cat \"$KUBECONFIG\""]);
     let inside = inside.output().unwrap();
     assert!(text(&inside).contains("/kstore/v1/at/"), "{}", text(&inside));
-    let write_of_all = run(&["undo", &first]);
-    assert!(text(&write_of_all).contains("kstore:see"), "{}", text(&write_of_all));
     let done = run(&["undo", "cm/a", "--yes"]);
     assert_eq!(done.status.code(), Some(0), "{}", text(&done));
     assert_eq!(value(&https, "a").await.as_deref(), Some("one"), "{}", text(&done));
@@ -465,6 +469,81 @@ async fn a_user_with_the_role_edit_has_history_diff_at_and_undo() {
     );
     let back = run(&["undo", "cm/a", "--to", &first, "--yes"]);
     assert_eq!(value(&https, "a").await.as_deref(), Some("one"), "{}", text(&back));
+}
+
+/// Where few objects of many were written, only those are read. Pages of both states, which a label selector asks for, say the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn states_are_compared_alike_by_their_writes_and_by_their_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, https) = start(dir.path());
+    let mut from = 0;
+    for number in 0..60 {
+        from = write(&https, "POST", "", map(&format!("c-{number}"), json!({"k": "one"}))).await;
+    }
+    write(&https, "PUT", "/c-7", map("c-7", json!({"k": "two"}))).await;
+    for value in ["two", "one"] {
+        write(&https, "PUT", "/c-8", map("c-8", json!({"k": value}))).await;
+    }
+    write(&https, "DELETE", "/c-9", json!({})).await;
+    write(&https, "DELETE", "/c-10", json!({})).await;
+    write(&https, "POST", "", map("c-10", json!({"k": "another life"}))).await;
+    write(&https, "POST", "", map("new", json!({"k": "one"}))).await;
+    write(&https, "POST", "", map("gone", json!({"k": "one"}))).await;
+    write(&https, "DELETE", "/gone", json!({})).await;
+    let list = succeed(&https, "GET", "/api/v1/namespaces/default/configmaps", json!({})).await;
+    let to: i64 = revision(&list).parse().unwrap();
+    for (a, b, added) in [(from, to, 2), (to, from, 2)] {
+        let (a, b) = (a.to_string(), b.to_string());
+        let compare = |more: &[&str]| -> Value {
+            let arguments = [&["diff", &a, &b, "--kind", "configmaps", "-o", "json"], more].concat();
+            serde_json::from_slice(&command(&server, &arguments).stdout).unwrap()
+        };
+        let (by_writes, by_pages) = (compare(&[]), compare(&["-l", "not!=there"]));
+        assert_eq!(by_writes, by_pages);
+        assert_eq!(
+            by_writes["kinds"],
+            json!([{"resource": "configmaps", "added": added, "changed": 1, "removed": 2, "statusOnly": 0}])
+        );
+    }
+}
+
+/// `undo REVISION` and `undo --since` were refused to a user with rights in one namespace, who may not read the notes of writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_with_the_role_edit_takes_back_single_writes_and_those_since_a_revision() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, https) = start(dir.path());
+    let file = editor(&server, &https, dir.path()).await;
+    let run = |arguments: &[&str]| {
+        text(&Command::new(SERVER).args(arguments).arg("--kubeconfig").arg(&file).output().unwrap())
+    };
+    let mut since = String::new();
+    for name in ["a", "b", "c"] {
+        since = write(&https, "POST", "", map(name, json!({"k": "one"}))).await.to_string();
+    }
+    let other = "/api/v1/namespaces/kube-system/configmaps";
+    let elsewhere = succeed(&https, "POST", other, map("other", json!({"k": "one"}))).await;
+    let second = write(&https, "PUT", "/a", map("a", json!({"k": "two"}))).await.to_string();
+    write(&https, "DELETE", "/b", json!({})).await;
+    write(&https, "POST", "", map("new", json!({"k": "one"}))).await;
+    let by_component = "/api/v1/namespaces/default/configmaps/c?fieldManager=job-controller";
+    succeed(&https, "PUT", by_component, map("c", json!({"k": "two"}))).await;
+
+    let hidden = run(&["undo", &revision(&elsewhere)]);
+    assert!(hidden.contains("none to an object that you may list"), "{hidden}");
+    let plan = run(&["undo", &second]);
+    for part in [&*format!("undo of #{second}, "), "update configmaps default/a", "two → one", "kstore:see"]
+    {
+        assert!(plan.contains(part), "{part}: {plan}");
+    }
+    assert!(!plan.contains("kubernetes-admin"), "users are of the notes: {plan}");
+
+    let done = run(&["undo", "--since", &since, "--yes"]);
+    assert!(done.contains("3 writes to 3 objects since") && done.contains("3 objects written at"), "{done}");
+    for (name, expected) in [("a", Some("one")), ("b", Some("one")), ("c", Some("two")), ("new", None)] {
+        assert_eq!(value(&https, name).await.as_deref(), expected, "{name}: {done}");
+    }
+    let kept = succeed(&https, "GET", &format!("{other}/other"), json!({})).await;
+    assert_eq!(kept["data"]["k"], "one");
 }
 
 /// Changes beyond the server's tree of causes were left out without a word, and so were kinds that are not in it.

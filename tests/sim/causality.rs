@@ -2,8 +2,8 @@
 //! tree.
 
 use kstore_registry::user::UserInfo;
-use kstore_tests::{Setup, manifests, simulate};
-use serde_json::Value;
+use kstore_tests::{Cluster, Setup, manifests, simulate};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// One write of the tree: object, verb, actor, and the index of its parent.
@@ -102,7 +102,7 @@ fn a_trace_leads_from_the_deployment_to_the_status_of_its_pods() {
 }
 
 #[test]
-fn a_trace_says_what_each_update_changed_to_users_who_may_read_everything() {
+fn a_trace_says_what_each_update_changed() {
     simulate(Setup::seed(1), async |cluster| {
         cluster.create(manifests::deployment("web", 1)).await;
         cluster.wait_rolled_out("web").await;
@@ -125,19 +125,62 @@ fn a_trace_says_what_each_update_changed_to_users_who_may_read_everything() {
         assert!(secret.contains("data.k changed"), "{secret}");
         assert!(!secret.contains("bmV3LXZhbHVl") && !secret.contains("new-value"), "{secret}");
         assert!(!admin("resource=secrets&name=s").await.json().to_string().contains("changes"));
-        let rule = r#"{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "trace"},
-            "rules": [{"nonResourceURLs": ["/kstore/v1/trace"], "verbs": ["get"]}]}"#;
-        let binding = r#"{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "trace"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "trace"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}]}"#;
-        for (kind, object) in [("clusterroles", rule), ("clusterrolebindings", binding)] {
-            let path = format!("/apis/rbac.authorization.k8s.io/v1/{kind}");
-            assert_eq!(cluster.rest().call("POST", &path, object).await.code, 201);
-        }
+    });
+}
+
+/// Gives jane the right to ask for traces, and with `resources` that to list these in the namespace `default`.
+async fn admit_jane(cluster: &Cluster, resources: &[&str]) {
+    let group = "rbac.authorization.k8s.io";
+    let subjects = json!([{"apiGroup": group, "kind": "User", "name": "jane"}]);
+    let of = |name: &str| json!({"apiGroup": group, "kind": "ClusterRole", "name": name});
+    let (path, objects) = if resources.is_empty() {
+        let binding =
+            json!({"metadata": {"name": "jane"}, "roleRef": of("kstore:see"), "subjects": subjects});
+        (String::new(), vec![("clusterrolebindings", binding)])
+    } else {
+        let rules = json!([{"apiGroups": ["apps"], "resources": resources, "verbs": ["list"]}]);
+        let role = json!({"metadata": {"name": "jane"}, "rules": rules});
+        let reference = json!({"apiGroup": group, "kind": "Role", "name": "jane"});
+        let binding = json!({"metadata": {"name": "jane"}, "roleRef": reference, "subjects": subjects});
+        ("namespaces/default/".to_owned(), vec![("roles", role), ("rolebindings", binding)])
+    };
+    for (kind, object) in objects {
+        let path = format!("/apis/{group}/v1/{path}{kind}");
+        let made = cluster.rest().call("POST", &path, object.to_string()).await;
+        assert_eq!(made.code, 201, "{}", made.json());
+    }
+}
+
+/// The right to ask for traces alone showed causes, writers and names of all objects.
+#[test]
+fn a_trace_shows_the_writes_to_objects_that_its_caller_may_list() {
+    simulate(Setup::seed(1), async |cluster| {
+        cluster.create(manifests::deployment("web", 2)).await;
+        cluster.wait_rolled_out("web").await;
         let jane = cluster.rest_as(UserInfo::new("jane", [""; 0]));
-        let seen = jane.call("GET", &path("resource=deployments&name=web&changes=500"), "").await;
-        assert_eq!(seen.code, 200);
-        assert!(!seen.json().to_string().contains("changes"), "she may read no pods");
+        let path = "/kstore/v1/trace?resource=deployments&namespace=default&name=web&changes=500";
+        admit_jane(cluster, &[]).await;
+        let refused = jane.call("GET", path, "").await;
+        assert_eq!(refused.code, 403, "{}", refused.json());
+        let missing = jane.call("GET", "/kstore/v1/trace?resource=secrets&name=none", "").await;
+        assert_eq!(missing.code, 403, "whether it exists is not told either");
+        admit_jane(cluster, &["deployments", "replicasets"]).await;
+        let (all, seen) =
+            (cluster.rest().call("GET", path, "").await.json(), jane.call("GET", path, "").await);
+        assert_eq!((seen.code, &all["hiddenKinds"]), (200, &Value::Null), "{}", seen.json());
+        let seen = seen.json();
+        let hidden: Vec<&str> =
+            seen["hiddenKinds"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(hidden.contains(&"pods") && !hidden.contains(&"replicasets.apps"), "{hidden:?}");
+        let shown = |trace: &Value| -> BTreeSet<(i64, String)> {
+            flatten(trace).into_iter().map(|write| (write.revision, write.kind)).collect()
+        };
+        let may_list = |kind: &str| ["deployments", "replicasets"].contains(&kind);
+        let expected: BTreeSet<_> = shown(&all).into_iter().filter(|(_, kind)| may_list(kind)).collect();
+        assert_eq!(shown(&seen), expected, "also what followed from writes to pods");
+        assert!(expected.len() > 4 && expected.len() < shown(&all).len(), "{expected:?}");
+        let text = seen.to_string();
+        assert!(text.contains("readyReplicas") && !text.contains("node-"), "{text}");
     });
 }
 

@@ -1,11 +1,13 @@
-//! kstore's own endpoints about the history: which revisions are retained, which one a text names, and what writes changed. The trace is
-//! in `path`, the history of an object in `object_history`. Each needs the permission `get` on its path, and objects are named only to
-//! callers who may read them.
+//! kstore's own endpoints about the history: which revisions are retained, which one a text names, and what writes changed. `trace` has
+//! the causes of writes, `object_history` the history of an object. Objects are named only to callers who may read them. Each path needs
+//! the permission `get` on it, but for [`WRITES`]: without it a caller is told no authors but those of managed fields.
 
+use super::field_writer;
 use super::object_history;
 use super::page_data::first_of_changes;
 use super::path::Paths;
 use super::query::Query;
+use super::trace::TRACE;
 use crate::tags;
 use crate::view::history::{future, next, not_retained, oldest, time_of};
 use crate::view::resolve::Resolver;
@@ -21,15 +23,23 @@ use kstore_storage::storage::{RawBatch, RawEvent, ReadError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+/// The path of writes with their objects.
+pub(super) const WRITES: &str = "/kstore/v1/writes";
+
 /// Revisions of one answer about writes.
-const WRITES: i64 = 1_000;
+const WRITES_OF_ANSWER: i64 = 1_000;
 
 /// Whether a caller may read a kind in a namespace, by (storage row, namespace), at one revision of an answer.
 type Verdicts = BTreeMap<(String, String, i64), bool>;
 
 impl Paths {
-    /// Answers a path of kstore about the history; `None` for other paths.
-    pub(super) async fn history(&self, parts: &Parts, user: &UserInfo) -> Option<Result<Value, Status>> {
+    /// Answers a path of kstore about the history; `None` for other paths. `may_see_authors` says whether the caller may `get` the path.
+    pub(super) async fn history(
+        &self,
+        parts: &Parts,
+        user: &UserInfo,
+        may_see_authors: bool,
+    ) -> Option<Result<Value, Status>> {
         let query = Query::parse(parts.uri.query());
         let allowed = |known: &[&str]| match query.other_than(known) {
             None => Ok(()),
@@ -51,10 +61,11 @@ impl Paths {
                 Ok(()) => self.object_history(&query, user).await,
                 Err(status) => Err(status),
             },
-            "/kstore/v1/writes" => match allowed(&["after", "until"]) {
-                Ok(()) => self.writes(&query, user).await,
+            WRITES => match allowed(&["after", "until"]) {
+                Ok(()) => self.writes(&query, user, may_see_authors).await,
                 Err(status) => Err(status),
             },
+            TRACE => self.trace(&query, user).await,
             _ => return None,
         })
     }
@@ -104,8 +115,9 @@ impl Paths {
             "time": time.map(|time| format!("{time:.6}"))}))
     }
 
-    /// Writer, time and objects of the revisions after one and up to another; at most [`WRITES`].
-    async fn writes(&self, query: &Query, user: &UserInfo) -> Result<Value, Status> {
+    /// Writer, time and objects of the revisions after one and up to another; at most [`WRITES_OF_ANSWER`]. For a caller who may not see
+    /// authors those with an object that it may list, without what their notes say.
+    async fn writes(&self, query: &Query, user: &UserInfo, may_see_authors: bool) -> Result<Value, Status> {
         let bound = |name: &str| {
             let number = query.number(name)?.filter(|number| *number >= 0);
             number.ok_or_else(|| Status::bad_request(format!("the parameter {name} is missing: a revision")))
@@ -116,7 +128,7 @@ impl Paths {
         if until > newest {
             return Err(future(until, newest));
         }
-        let last = until.min(after.saturating_add(WRITES));
+        let last = until.min(after.saturating_add(WRITES_OF_ANSWER));
         let (kinds, mut verdicts) = (cache.kinds(), Verdicts::new());
         let mut found = Vec::new();
         // No commit has the revision of an empty store.
@@ -137,35 +149,33 @@ impl Paths {
             };
             revision = batch.revision;
             if revision <= last && !batch.events.is_empty() {
-                found.push(self.write(&batch, user, &kinds, &mut verdicts).await);
+                let objects = self.objects(&batch, user, &kinds, &mut verdicts).await;
+                if may_see_authors {
+                    found.push(noted_write(&batch, objects.into_iter().map(|(object, _)| object).collect()));
+                } else if !objects.is_empty() {
+                    found.push(described_write(&batch, objects));
+                }
             }
         }
-        Ok(json!({"kind": "Writes", "apiVersion": "kstore/v1", "writes": found,
+        let authors = if may_see_authors { "notes" } else { "managedFields" };
+        Ok(json!({"kind": "Writes", "apiVersion": "kstore/v1", "authors": authors, "writes": found,
             "until": last, "remaining": until - last}))
     }
 
-    async fn write(
+    /// The objects of a write that the caller may read, each with its change.
+    async fn objects<'b>(
         &self,
-        batch: &RawBatch,
+        batch: &'b RawBatch,
         user: &UserInfo,
         kinds: &Kinds,
         verdicts: &mut Verdicts,
-    ) -> Value {
+    ) -> Vec<(Value, &'b RawEvent)> {
         let mut objects = Vec::new();
         for event in &batch.events {
-            objects.extend(self.written(batch.revision, event, user, kinds, verdicts).await);
+            let object = self.written(batch.revision, event, user, kinds, verdicts).await;
+            objects.extend(object.map(|object| (object, event)));
         }
-        let note = batch.note.as_deref().and_then(Note::decode);
-        let mut write = json!({"revision": batch.revision, "objects": objects});
-        if let Some(Note { user, agent, verb, causes, time_us }) = note {
-            let time = jiff::Timestamp::from_microsecond(time_us).ok();
-            write["time"] = json!(time.map(|time| format!("{time:.6}")));
-            write["user"] = json!(user);
-            write["agent"] = json!(agent);
-            write["verb"] = json!(verb);
-            write["causes"] = json!(causes);
-        }
-        write
+        objects
     }
 
     /// A written object with what happened to it; `None` if it is not one of a served kind, or the caller may not read it.
@@ -209,4 +219,28 @@ impl Paths {
             json!({"resource": resource.qualified(), "version": resource.version, "namespace": namespace, "name": name, "effect": effect})
         })
     }
+}
+
+/// A write with what its note says: its time, its author, and its causes.
+fn noted_write(batch: &RawBatch, objects: Vec<Value>) -> Value {
+    let mut write = json!({"revision": batch.revision, "objects": objects});
+    let note = batch.note.as_deref().and_then(Note::decode);
+    if let Some(Note { user, agent, verb, causes, time_us }) = note {
+        let time = jiff::Timestamp::from_microsecond(time_us).ok();
+        write["time"] = json!(time.map(|time| format!("{time:.6}")));
+        write["user"] = json!(user);
+        write["agent"] = json!(agent);
+        write["verb"] = json!(verb);
+        write["causes"] = json!(causes);
+    }
+    write
+}
+
+/// A write with what the states of its objects say.
+fn described_write(batch: &RawBatch, objects: Vec<(Value, &RawEvent)>) -> Value {
+    let describe = |(mut object, event): (Value, &RawEvent)| {
+        field_writer::describe(&mut object, event);
+        object
+    };
+    json!({"revision": batch.revision, "objects": objects.into_iter().map(describe).collect::<Vec<_>>()})
 }

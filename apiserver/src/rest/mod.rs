@@ -8,6 +8,7 @@ mod authorize;
 mod chunk;
 mod content;
 mod document;
+mod field_writer;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod hashed_version;
@@ -20,12 +21,14 @@ mod page_data;
 mod path;
 mod query;
 pub mod respond;
+mod rights;
 pub mod router;
 mod seats;
 mod stream;
 mod table;
 pub(crate) mod text;
 mod timeout;
+mod trace;
 mod viewed;
 mod watch;
 

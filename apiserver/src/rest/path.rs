@@ -1,15 +1,17 @@
-//! Paths outside the resource API: discovery, health, OpenAPI, version, metrics, and kstore's own trace. `kstore` has its other endpoints.
+//! Paths outside the resource API: discovery, health, OpenAPI, version and metrics. `kstore` and `trace` have kstore's own.
 
 use super::attempts::ATTEMPTS;
 use super::content::Encoding;
 use super::discovery::Discovery;
 use super::document::compress;
 use super::health::Health;
+use super::kstore::WRITES;
 use super::openapi::{self, OpenApi};
 use super::ordered::Ordered;
 use super::page_data::{self, PageData};
 use super::query::Query;
 use super::respond::{encode, plain, refusal, response};
+use super::trace::TRACE;
 use super::{accept, content, header, path_verb};
 use crate::aggregator::{AggregatedApis, Aggregator};
 use crate::answer_kind::AnswerKind;
@@ -31,9 +33,8 @@ use kstore_metrics_text::{OPEN_METRICS, Page, TEXT, open_metrics};
 use kstore_pipeline::fairness::{DUMPS, Dump};
 use kstore_pipeline::pipeline::Pipeline;
 use kstore_registry::kinds::{CustomVersion, Kinds};
-use kstore_registry::provenance::changes;
-use kstore_registry::user::UserInfo;
-use kstore_storage::{limits, metrics, version};
+use kstore_registry::user::{AUTHENTICATED, UserInfo};
+use kstore_storage::{metrics, version};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -212,9 +213,12 @@ impl Paths {
 
     async fn answer(&self, parts: &Parts, user: &UserInfo) -> Response<Body> {
         let path = parts.uri.path();
-        if let Err(status) = self.authorized(parts, user).await {
-            return refusal(&status);
-        }
+        let may_see_authors = match self.authorized(parts, user).await {
+            Ok(()) => true,
+            // Rights on the objects suffice for what is told of them without the notes of writes.
+            Err(_) if path == WRITES && user.groups.iter().any(|group| group == AUTHENTICATED) => false,
+            Err(status) => return refusal(&status),
+        };
         if !matches!(parts.method, Method::GET | Method::HEAD) {
             return refusal(&not_allowed(&parts.method));
         }
@@ -242,7 +246,7 @@ impl Paths {
             }
         }
         // Boxed because it is rare: otherwise the future of every request would be larger.
-        if let Some(found) = Box::pin(self.history(parts, user)).await {
+        if let Some(found) = Box::pin(self.history(parts, user, may_see_authors)).await {
             return found.map_or_else(|status| refusal(&status), |found| json(parts, &found));
         }
         match path {
@@ -253,10 +257,6 @@ impl Paths {
                 self.health.render(&mut Page::new(&mut page));
                 metrics_page(parts, page)
             }
-            "/kstore/v1/trace" => self
-                .trace(parts, user)
-                .await
-                .map_or_else(|status| refusal(&status), |tree| json(parts, &tree)),
             ATTEMPTS => Box::pin(self.attempts(parts, user))
                 .await
                 .map_or_else(|status| refusal(&status), |found| json(parts, &found)),
@@ -324,8 +324,8 @@ impl Paths {
         verdict
     }
 
-    /// Whether the user may read every object: the objects of a tree are of any kind and namespace.
-    async fn may_read_everything(&self, user: &UserInfo) -> bool {
+    /// Whether the user may read every object, also of kinds that are not served.
+    pub(super) async fn may_read_everything(&self, user: &UserInfo) -> bool {
         let all = Target::Resource { group: "*", resource: "*", subresource: "", namespace: "", name: "" };
         let attributes = Attributes { user, verb: "get", target: all, more: More::default() };
         self.pipeline.authorizer().check(&attributes).await.is_ok()
@@ -338,41 +338,6 @@ impl Paths {
         let mut stored = kinds.rows().stored();
         let found = stored.find(|row| row.plural == plural && (group.is_empty() || row.group == group));
         found.ok_or_else(|| Status::bad_request(format!("unknown resource {:?}", query.get("resource"))))
-    }
-
-    /// The causal tree of one object, which the query names by `resource` (plural, optionally `.group`),
-    /// `namespace` and `name`. With `changes=N` up to N updates have what they changed, for a caller who may read all objects.
-    async fn trace(&self, parts: &Parts, user: &UserInfo) -> Result<Value, Status> {
-        let query = Query::parse(parts.uri.query());
-        let resource = self.stored_resource(&query)?;
-        if query.get("name").is_empty() {
-            return Err(Status::bad_request("the object is missing: set resource=, namespace= and name="));
-        }
-        let namespace = namespace_of(resource, &query);
-        self.pipeline.cache().fresh().await.map_err(kstore_registry::error::of_read)?;
-        let mut trace = self.pipeline.provenance().trace(&resource.storage_key(namespace, query.get("name")));
-        if trace.writes.is_empty() {
-            let mut missing = Status::not_found(resource, query.get("name"));
-            if let Some(known) = trace.known_from {
-                missing.message = format!(
-                    "{}: no write to it is known from revision {} ({}) on, and earlier ones are no longer known; \
-                     --explain-memory of the server keeps more",
-                    missing.message, known.revision, known.time
-                );
-            }
-            return Err(missing);
-        }
-        let limit = query.get("changes").parse().unwrap_or(0).min(limits::TRACE_CHANGES);
-        if limit > 0 && self.may_read_everything(user).await {
-            changes::add(&mut trace, self.pipeline.cache().storage(), limit).await;
-        }
-        let mut answer = json!({"kind": "Trace", "apiVersion": "kstore/v1", "resource": resource.qualified(),
-            "namespace": namespace, "name": query.get("name")});
-        let fields = serde_json::to_value(trace).map_err(Status::internal)?;
-        if let (Some(answer), Value::Object(fields)) = (answer.as_object_mut(), fields) {
-            answer.extend(fields);
-        }
-        Ok(answer)
     }
 }
 
@@ -435,14 +400,8 @@ fn is_documented(path: &str) -> bool {
 
 fn index(rows: &kind::Kinds, apis: &AggregatedApis, dumps: &[&str]) -> Value {
     let others = ["/api", "/api/v1", "/apis", "/metrics", "/metrics/slis"];
-    let own = [
-        "/kstore/v1/history",
-        "/kstore/v1/resolve",
-        "/kstore/v1/revisions",
-        page_data::ROWS,
-        "/kstore/v1/trace",
-        "/kstore/v1/writes",
-    ];
+    let own =
+        ["/kstore/v1/history", "/kstore/v1/resolve", "/kstore/v1/revisions", page_data::ROWS, TRACE, WRITES];
     let documents = ["/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"];
     let tokens = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
     let mut paths: Vec<String> = others

@@ -120,6 +120,10 @@ fn show(
     if trace.writes.is_empty() && is_text {
         bail!("{}", no_match(filter, actors));
     }
+    if is_text && !trace.hidden_kinds.is_empty() {
+        let kinds = trace.hidden_kinds.join(", ");
+        eprintln!("kstore-server: writes to objects that you may not list are left out: {kinds}");
+    }
     trace.placement = placement.map(PlacementAnswer::data);
     let has_match = !trace.writes.is_empty();
     print(&shown(trace, args.output, args.all)?)?;

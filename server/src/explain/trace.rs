@@ -27,6 +27,9 @@ pub(crate) struct Trace {
     /// The oldest write in the server's memory, if there were older ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_from: Option<KnownFrom>,
+    /// Kinds of objects that the user may not list: writes to them are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden_kinds: Vec<String>,
     /// Why a pod is where it is; of this command and not of the server.
     #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub placement: Option<Value>,

@@ -5,7 +5,7 @@ use super::compared::{ClusterDiff, Comparison};
 use super::object::{HistoryObject, collection, revision, with_revision};
 use super::states::{ObjectState, state};
 use super::summary::{SummaryDetail, summary};
-use super::writes::{self, RecordedWrite};
+use super::writes::{self, Authors, RecordedWrite};
 use super::{DIFFERS, compared, resolved, text};
 use crate::args::{AnswerOutput, DiffArgs};
 use crate::client_command::{Connection, print};
@@ -166,6 +166,10 @@ async fn authors(client: &Client, (from, to): (i64, i64)) -> String {
         return String::new();
     }
     let Ok(writes) = writes::between(client, from, to).await else { return String::new() };
+    // Managed fields name no program of some writes, and a user who may not read notes is told of some writes alone.
+    if writes.iter().any(|write| write.authors == Authors::ManagedFields) {
+        return String::new();
+    }
     let programs: BTreeSet<&str> = writes.iter().map(RecordedWrite::program).collect();
     let count =
         |count: usize, what: &str| if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") };

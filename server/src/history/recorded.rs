@@ -265,8 +265,9 @@ fn of_managed_fields(revision: i64, read_at: i64, object: &Value) -> HistoryEntr
 
 /// Whether a field manager is a component of the control plane, by its name: all that is known without the user.
 pub(super) fn is_component_manager(manager: &str) -> bool {
-    let is_named = ["kube-scheduler", "kube-controller-manager", "kubelet"].contains(&manager);
-    is_named || manager.ends_with("-controller")
+    let named =
+        ["kube-scheduler", "kube-controller-manager", "kubelet", "kube-apiserver", "volume-provisioner"];
+    named.contains(&manager) || manager.ends_with("-controller")
 }
 
 #[cfg(test)]

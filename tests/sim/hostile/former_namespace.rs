@@ -190,3 +190,53 @@ fn revisions_of_an_objects_writes_are_told_only_to_those_who_may_list_it() {
         assert_eq!(told["revision"].to_string(), own, "{told}");
     });
 }
+
+/// What a caller is told of writes and causes without the permission for the notes of writes, and with it: nothing of a former namespace.
+#[test]
+fn writes_and_traces_do_not_show_a_former_namespace() {
+    simulate(Setup::api_alone(), async |cluster: &Cluster| {
+        let (admin, eve_rest) = (cluster.rest(), cluster.rest_as(eve()));
+        first_life(&admin).await;
+        second_life(&admin).await;
+        let made = json!({"metadata": {"name": "c"}, "stringData": {"password": "own"}}).to_string();
+        let until = eve_rest.call("POST", SECRETS, made).await.text("/metadata/resourceVersion");
+        let path = format!("/kstore/v1/writes?after=1&until={until}");
+        let told = eve_rest.call("GET", &path, "").await;
+        assert_eq!((told.code, told.text("/authors").as_str()), (200, "managedFields"), "{}", told.json());
+        let told = told.json();
+        let mut names = Vec::new();
+        for write in told["writes"].as_array().unwrap() {
+            for member in ["user", "agent", "verb", "causes", "time"] {
+                assert!(write[member].is_null(), "{member} is of the note: {write}");
+            }
+            for object in write["objects"].as_array().unwrap() {
+                assert_eq!(
+                    object["namespace"].as_str().filter(|name| !name.is_empty()).unwrap_or("shared"),
+                    "shared"
+                );
+                names.push(format!(
+                    "{}/{}",
+                    object["resource"].as_str().unwrap(),
+                    object["name"].as_str().unwrap()
+                ));
+            }
+        }
+        assert!(names.contains(&"secrets/c".to_owned()), "{names:?}");
+        assert!(!names.iter().any(|name| ["secrets/a", "secrets/b"].contains(&&**name)), "{names:?}");
+        let whole = admin.call("GET", &path, "").await;
+        assert!(whole.text("/authors") == "notes" && whole.json().to_string().contains("\"user\""));
+        let none = cluster.rest_as(UserInfo::new("mallory", [""; 0])).call("GET", &path, "").await;
+        assert_eq!((none.code, none.json()["writes"].clone()), (200, json!([])), "no rights, no writes");
+        let anonymous = cluster.rest_as(UserInfo::anonymous()).call("GET", &path, "").await;
+        assert_eq!(anonymous.code, 403, "{}", anonymous.json());
+
+        let binding = json!({"metadata": {"name": "eve-sees"}, "subjects": [{"kind": "User", "apiGroup": RBAC, "name": "eve"}],
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "kstore:see"}});
+        let bindings = format!("/apis/{RBAC}/v1/clusterrolebindings");
+        assert_eq!(admin.call("POST", &bindings, binding.to_string()).await.code, 201);
+        let trace = |name: &str| format!("/kstore/v1/trace?resource=secrets&namespace=shared&name={name}");
+        assert_eq!(admin.call("GET", &trace("a"), "").await.code, 200);
+        assert_eq!(eve_rest.call("GET", &trace("a"), "").await.code, 404, "of the first life");
+        assert_eq!(eve_rest.call("GET", &trace("c"), "").await.code, 200);
+    });
+}

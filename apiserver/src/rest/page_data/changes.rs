@@ -2,11 +2,11 @@
 //! With `follow=1` the answer goes on with new revisions.
 
 use super::limits;
-use super::rights::Rights;
 use super::rows::{failure, of_raw};
 use super::{Lines, first_of_changes, is_shown, revision};
 use crate::memory_shares::Reserved;
 use crate::rest::query::Query;
+use crate::rest::rights::Rights;
 use crate::view::history::oldest;
 use async_stream::stream;
 use bytes::Bytes;

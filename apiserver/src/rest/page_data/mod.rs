@@ -3,7 +3,6 @@
 
 mod changes;
 mod limits;
-mod rights;
 mod row;
 mod rows;
 mod state;

@@ -1,10 +1,10 @@
 //! `GET /kstore/v1/rows`: a line for each object at one revision, of all kinds that the caller may list. The first line says which kinds.
 
 use super::limits;
-use super::rights::{Rights, Visible, exists_since};
 use super::row::row;
 use super::{Lines, is_shown, revision};
 use crate::rest::query::Query;
+use crate::rest::rights::{Rights, Visible, exists_since};
 use async_stream::stream;
 use bytes::Bytes;
 use futures::Stream;

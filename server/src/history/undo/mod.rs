@@ -11,7 +11,7 @@ use super::DIFFERS;
 use super::entry::HistoryEntry;
 use super::object::HistoryObject;
 use super::recorded::{is_component_manager, newest};
-use super::writes::{self, RecordedWrite};
+use super::writes::{self, Authors, RecordedWrite, WriteOrigin, WrittenObject};
 use crate::args::{AnswerOutput, ConflictPolicy, UndoArgs};
 use crate::client_command::{Connection, print};
 use crate::revision::{common_collections, expression, resolve_with};
@@ -33,6 +33,9 @@ const OBJECTS: usize = 128;
 /// Writes to an object between the begin of its deletion and its end that are looked through: finalizers and statuses of a long one.
 const DELETION_STEPS: usize = 256;
 
+/// Writes of unknown writers that a note names.
+const UNKNOWN_SHOWN: usize = 8;
+
 /// What is undone.
 struct Undone {
     objects: Vec<UndoneObject>,
@@ -40,6 +43,8 @@ struct Undone {
     causes: Vec<i64>,
     /// What is undone, in words.
     title: String,
+    /// What is not known, for the user.
+    notes: Vec<String>,
 }
 
 /// The undone writes to an object: the revisions before and after each, the newest first.
@@ -70,6 +75,7 @@ pub(crate) fn undo(args: UndoArgs) -> anyhow::Result<ExitCode> {
         if let Some(at) = args.planned_at {
             check_unchanged(client, &undone.objects, at, now).await?;
         }
+        undone.notes.iter().for_each(|note| eprintln!("kstore-server: {note}"));
         let title = format!("undo of {}, as of #{now}", undone.title);
         let conflicts: usize = planned.iter().map(|(_, object)| object.plan.conflicts.len()).sum();
         let blocks = conflicts > 0 && args.conflicts == ConflictPolicy::Fail;
@@ -155,7 +161,8 @@ async fn what(connection: &Connection, args: &UndoArgs, now: i64) -> anyhow::Res
         let objects = written(&finder, &write).await?;
         let of_write = |object| UndoneObject { object, writes: vec![(revision - 1, revision)] };
         let objects = objects.into_iter().map(of_write).collect();
-        return Ok(Undone { objects, causes: vec![revision], title: write.title() });
+        let notes = notes_of_authors(write.authors);
+        return Ok(Undone { objects, causes: vec![revision], title: write.title(), notes });
     }
     let object = HistoryObject::find(&finder, &args.what, &connection.namespace).await?;
     if let Some(to) = &args.to {
@@ -164,7 +171,7 @@ async fn what(connection: &Connection, args: &UndoArgs, now: i64) -> anyhow::Res
         let before = resolve_with(client, to, selected, &[object.collection()]).await.context("--to")?;
         let title = format!("everything since #{before} to {}", object.title());
         let objects = vec![UndoneObject { object, writes: vec![(before, now)] }];
-        return Ok(Undone { objects, causes: vec![now], title });
+        return Ok(Undone { objects, causes: vec![now], title, notes: Vec::new() });
     }
     let write = newest(client, &object, is_outside).await?.with_context(|| {
         let title = object.title();
@@ -173,7 +180,7 @@ async fn what(connection: &Connection, args: &UndoArgs, now: i64) -> anyhow::Res
     let revision = write.revision;
     let title = RecordedWrite::of(write).title();
     let objects = vec![UndoneObject { object, writes: vec![(revision - 1, revision)] }];
-    Ok(Undone { objects, causes: vec![revision], title })
+    Ok(Undone { objects, causes: vec![revision], title, notes: Vec::new() })
 }
 
 /// The newest revision.
@@ -209,17 +216,26 @@ async fn undone_since(
     for kind in &args.kinds {
         kinds.push(finder.find(kind).await.context("--kind")?.qualified());
     }
-    let is_by = |write: &RecordedWrite| args.by.is_empty() || args.by.iter().any(|part| write.is_by(part));
-    let mut undone = Undone { objects: Vec::new(), causes: Vec::new(), title: String::new() };
+    let is_by = |write: &RecordedWrite, object: &WrittenObject| {
+        args.by.is_empty() || args.by.iter().any(|part| write.is_by(object, part))
+    };
+    let is_selected = |object: &WrittenObject| {
+        let is_of_kind = kinds.is_empty() || kinds.contains(&object.resource);
+        let is_there = args.namespace.as_ref().is_none_or(|namespace| *namespace == object.namespace);
+        is_of_kind && is_there && !is_heartbeat(&object.resource)
+    };
+    let mut undone =
+        Undone { objects: Vec::new(), causes: Vec::new(), title: String::new(), notes: Vec::new() };
+    let (mut authors, mut unknown) = (Authors::Notes, Vec::new());
     for mut write in writes::between(client, since, now).await? {
-        if !write.is_outside() || !is_by(&write) || write.verb.ends_with("/status") {
-            continue;
+        authors = write.authors;
+        let mut objects = std::mem::take(&mut write.objects);
+        objects.retain(|object| is_selected(object));
+        if objects.iter().any(|object| write.origin(object) == WriteOrigin::Unknown) {
+            unknown.push(write.revision);
         }
-        write.objects.retain(|object| {
-            let is_of_kind = kinds.is_empty() || kinds.contains(&object.resource);
-            let is_there = args.namespace.as_ref().is_none_or(|namespace| *namespace == object.namespace);
-            is_of_kind && is_there && !is_heartbeat(&object.resource)
-        });
+        objects.retain(|object| write.origin(object) == WriteOrigin::Outside && is_by(&write, object));
+        write.objects = objects;
         if write.objects.is_empty() {
             continue;
         }
@@ -235,7 +251,31 @@ async fn undone_since(
     undone.objects.sort_by_key(|undone| rank(&undone.object));
     let (writes, objects) = (count(undone.causes.len(), "write"), count(undone.objects.len(), "object"));
     undone.title = format!("{writes} to {objects} since #{since}");
+    undone.notes = notes_of_authors(authors);
+    if !unknown.is_empty() {
+        let shown: Vec<String> =
+            unknown.iter().take(UNKNOWN_SHOWN).map(|revision| format!("#{revision}")).collect();
+        let more = if unknown.len() > UNKNOWN_SHOWN { ", …" } else { "" };
+        undone.notes.push(format!(
+            "no managed field says who made {}, which is left alone: {}{more}",
+            count(unknown.len(), "write"),
+            shown.join(", ")
+        ));
+    }
     Ok(undone)
+}
+
+/// What a user should know about the authors of writes.
+fn notes_of_authors(authors: Authors) -> Vec<String> {
+    let note = match authors {
+        Authors::Notes => None,
+        Authors::ManagedFields => Some(
+            "your user may not read who wrote (ClusterRole kstore:see): only objects that you may list are looked at, writers are those \
+             that managed fields name, and deletions of objects that no controller owns count as writes from outside"
+                .to_owned(),
+        ),
+    };
+    note.into_iter().collect()
 }
 
 /// Whether objects of a kind change all the time, and are not worth an undo.
