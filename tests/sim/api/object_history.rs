@@ -131,6 +131,42 @@ fn a_long_chain_of_causes_and_kinds_without_provenance_are_in_the_history() {
     });
 }
 
+/// The status of a large set changes with each of its pods: a watch sees each change, and so does the history.
+#[test]
+fn the_history_of_a_stateful_set_of_90_replicas_has_each_version_that_a_watch_saw() {
+    simulate(Setup::seed(4), async |cluster| {
+        let sets = "/apis/apps/v1/namespaces/default/statefulsets";
+        let from = newest(cluster).await;
+        let path = format!(
+            "{sets}?watch=true&fieldSelector=metadata.name%3Ddb&resourceVersion={from}&timeoutSeconds=1200"
+        );
+        let rest = cluster.rest();
+        let changes = async {
+            let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
+                "spec": {"replicas": 90, "serviceName": "db",
+                    "selector": {"matchLabels": {"app": "db"}}, "template": {"metadata": {"labels": {"app": "db"}},
+                    "spec": {"containers": [{"name": "c", "image": "db:1"}]}}}});
+            cluster.create(set).await;
+            let is_ready = |set: &Value| set["status"]["readyReplicas"] == 90;
+            cluster.wait_object("statefulsets", "db", "ready", is_ready).await;
+            cluster.merge("statefulsets", "db", json!({"spec": {"replicas": 60}})).await;
+            let is_smaller = |set: &Value| set["status"]["replicas"] == 60;
+            cluster.wait_object("statefulsets", "db", "smaller", is_smaller).await;
+        };
+        let (watched, ()) = futures::join!(rest.call("GET", &path, ""), changes);
+        let lines = String::from_utf8_lossy(&watched.body).into_owned();
+        let version = |line: &str| {
+            let event: Value = serde_json::from_str(line).unwrap();
+            event["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse::<i64>().unwrap()
+        };
+        let seen: Vec<i64> = lines.lines().map(version).collect();
+        let (found, _) = history(cluster, "resource=statefulsets.apps&name=db", 100).await;
+        let shown: Vec<i64> = revisions(&found).into_iter().rev().collect();
+        assert_eq!(shown, seen, "{} in the history, {} in the watch", shown.len(), seen.len());
+        assert!(seen.len() > 90, "the status changed {} times", seen.len());
+    });
+}
+
 #[test]
 fn questions_about_no_object_and_bad_parameters_are_refused_with_the_reason() {
     simulate(Setup::api_alone(), async |cluster| {
