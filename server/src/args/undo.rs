@@ -10,7 +10,7 @@ what was before it, and later changes of other members stay. An object that it c
 to delete, is created again, with a new uid. Status is left alone, and consequences are left to the controllers.
 
 Without --yes the plan is printed, and the server checks it without storing anything. With --as-planned-at an object that has changed \
-since keeps everything from being written. The objects of one undo are written together or not at all. The exit code is 1 if a conflict \
+since keeps everything from being written. Up to 128 objects are written together or not at all, more in several steps. The exit code is 1 if a conflict \
 or the server keeps it from being done.
 
 Examples:

@@ -1,7 +1,7 @@
-//! The states of one object by revision, read with exact lists of one name.
+//! The states of one object by revision, read with exact lists of one name, or in views.
 
 use super::object::HistoryObject;
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use kstore_api::status::Reason;
 use kstore_client::{ApiError, Client};
 use kstore_cluster::escape;
@@ -58,6 +58,25 @@ pub(super) async fn sized_state(
         Err(ApiError::Status(status)) if matches!(status.reason, Reason::Expired | Reason::Gone) => {
             Ok((ObjectState::NotRetained, 0))
         }
+        Err(error) => Err(anyhow!("{error}")),
+    }
+}
+
+/// The object in the view of a revision; `None`: it was not there.
+///
+/// # Errors
+/// The server does not answer, refuses, or does not have the state.
+pub(super) async fn viewed(
+    client: &Client,
+    object: &HistoryObject,
+    revision: i64,
+) -> anyhow::Result<Option<Value>> {
+    let path = format!("/kstore/v1/at/{revision}{}/{}", object.collection(), escape(&object.name));
+    match client.get_path(&path).await {
+        Ok(answer) => {
+            Ok(Some(serde_json::from_slice(&answer).context("the server's answer is not an object")?))
+        }
+        Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(anyhow!("{error}")),
     }
 }

@@ -1,8 +1,9 @@
 //! `kstore-server undo`: takes back a write, or what happened to an object, by new writes. It reads the states before and after the write
-//! and the newest one, merges them, and writes the result in one transaction, with the permissions of its kubeconfig. Nothing leaves the
+//! and the newest one, merges them, and writes the result in transactions, with the permissions of its kubeconfig. Nothing leaves the
 //! history.
 
 mod addresses;
+mod carried;
 mod merge;
 mod plan;
 mod text;
@@ -11,15 +12,17 @@ use super::DIFFERS;
 use super::entry::HistoryEntry;
 use super::object::HistoryObject;
 use super::recorded::{is_component_manager, newest};
+use super::states::viewed;
 use super::writes::{self, Authors, RecordedWrite, WriteOrigin, WrittenObject};
 use crate::args::{AnswerOutput, ConflictPolicy, UndoArgs};
 use crate::client_command::{Connection, print};
 use crate::revision::{common_collections, expression, resolve_with};
 use crate::runtime;
 use crate::served_kinds::{FoundKind, KindFinder};
-use anyhow::{Context as _, anyhow, bail};
-use kstore_client::{ApiError, Client, DeleteParams, Gvr, Propagation, Transaction, TransactionError};
-use kstore_cluster::escape;
+use anyhow::{Context as _, bail};
+use carried::{Carried, PlannedWrite, carry_out};
+use futures::{StreamExt as _, TryStreamExt as _};
+use kstore_client::{Client, Gvr};
 use kstore_informer::{Causes, Revision};
 use kstore_registry::provenance::is_component;
 use plan::{UndoPlan, UndoStep, is_terminating, notes_of_creation, plan_each};
@@ -27,8 +30,11 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use text::PlannedObject;
 
-/// Most objects of one undo: those of a transaction.
-const OBJECTS: usize = 128;
+/// Most objects of one undo: all their states are in memory until they are written.
+const OBJECTS: usize = 5_000;
+
+/// Objects that are read at once for a plan.
+const READERS: usize = 16;
 
 /// Writes to an object between the begin of its deletion and its end that are looked through: finalizers and statuses of a long one.
 const DELETION_STEPS: usize = 256;
@@ -64,14 +70,12 @@ pub(crate) fn undo(args: UndoArgs) -> anyhow::Result<ExitCode> {
         let undone = what(&connection, &args, now).await?;
         if undone.objects.len() > OBJECTS {
             bail!(
-                "{} objects are more than one transaction takes ({OBJECTS}): undo them one by one",
+                "{} objects are more than one undo takes ({OBJECTS}): narrow it with -n, --kind or --by, or a later revision",
                 undone.objects.len()
             );
         }
-        let mut planned = Vec::new();
-        for object in &undone.objects {
-            planned.push(planned_object(client, object, now, &args).await?);
-        }
+        let plans = undone.objects.iter().map(|object| planned_object(client, object, now, &args));
+        let planned: Vec<_> = futures::stream::iter(plans).buffered(READERS).try_collect().await?;
         if let Some(at) = args.planned_at {
             check_unchanged(client, &undone.objects, at, now).await?;
         }
@@ -79,24 +83,21 @@ pub(crate) fn undo(args: UndoArgs) -> anyhow::Result<ExitCode> {
         let title = format!("undo of {}, as of #{now}", undone.title);
         let conflicts: usize = planned.iter().map(|(_, object)| object.plan.conflicts.len()).sum();
         let blocks = conflicts > 0 && args.conflicts == ConflictPolicy::Fail;
-        let steps = planned.iter().filter(|(plan, _)| !matches!(plan.step, UndoStep::Nothing(_))).count();
-        let mut refusal = None;
-        let mut done = None;
+        let writes: Vec<PlannedWrite<'_>> = undone
+            .objects
+            .iter()
+            .zip(planned.iter().map(|(plan, _)| plan))
+            .filter(|(_, plan)| !matches!(plan.step, UndoStep::Nothing(_)))
+            .collect();
+        let (steps, mut carried) = (writes.len(), Carried::default());
         if steps > 0 && !blocks {
             let causes: Causes = undone.causes.iter().map(|cause| Revision(cause.unsigned_abs())).collect();
-            let client = client.causes(&causes);
-            let writing = transaction(&client, &undone.objects, &planned);
-            if args.yes {
-                let written = writing.commit().await.map_err(refused)?;
-                done = Some(written.revision().0);
-            } else {
-                refusal = writing.dry_run().commit().await.err().map(|error| error.to_string());
-            }
+            carried = carry_out(&client.causes(&causes), &writes, !args.yes).await?;
         }
         let shown: Vec<PlannedObject> = planned.into_iter().map(|(_, object)| object).collect();
-        let outcome = Outcome { steps, conflicts, blocks, refusal, done, now };
+        let outcome = Outcome { steps, conflicts, blocks, carried, now };
         print(&answer(&title, &shown, &outcome, &args)?)?;
-        let is_done = outcome.refusal.is_none() && !blocks;
+        let is_done = outcome.carried.refusal.is_none() && !blocks;
         Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
     })
 }
@@ -124,14 +125,6 @@ fn check(args: &UndoArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why a transaction failed, and whether it may have been carried out.
-fn refused(error: TransactionError) -> anyhow::Error {
-    match error.error {
-        ApiError::Transport(_) => anyhow!("it is unknown whether it was written: {error}"),
-        _ => anyhow!("nothing was written: {error}"),
-    }
-}
-
 /// What came of an undo.
 struct Outcome {
     /// Objects that are written.
@@ -139,10 +132,7 @@ struct Outcome {
     conflicts: usize,
     /// Whether the conflicts keep everything from being written.
     blocks: bool,
-    /// Why the server would refuse the writes.
-    refusal: Option<String>,
-    /// The revision of the writes.
-    done: Option<u64>,
+    carried: Carried,
     /// The revision of the plan.
     now: i64,
 }
@@ -321,14 +311,14 @@ async fn planned_object(
     now: i64,
     args: &UndoArgs,
 ) -> anyhow::Result<(UndoPlan, PlannedObject)> {
-    let present = read_at(client, object, now).await?;
+    let present = viewed(client, object, now).await?;
     let mut states = Vec::new();
     for (before, after) in writes {
-        let mut before = read_at(client, object, *before).await?;
+        let mut before = viewed(client, object, *before).await?;
         if present.is_none() {
             before = before_deletion(client, object, before).await;
         }
-        states.push((before, read_at(client, object, *after).await?));
+        states.push((before, viewed(client, object, *after).await?));
     }
     let mut plan = plan_each(&states, present.as_ref(), args.conflicts);
     let mut notes = addresses::release_taken(client, undone, &mut plan).await;
@@ -340,18 +330,6 @@ async fn planned_object(
     Ok((plan, PlannedObject { title: object.title(), plan: shown, notes }))
 }
 
-/// The object as of a revision; `None`: it was not there.
-async fn read_at(client: &Client, object: &HistoryObject, revision: i64) -> anyhow::Result<Option<Value>> {
-    let path = format!("/kstore/v1/at/{revision}{}/{}", object.collection(), escape(&object.name));
-    match client.get_path(&path).await {
-        Ok(answer) => {
-            Ok(Some(serde_json::from_slice(&answer).context("the server's answer is not an object")?))
-        }
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(anyhow!("{error}")),
-    }
-}
-
 /// The object before its deletion began, if `state` is one of the steps of that; else, or if it is not retained, `state`.
 async fn before_deletion(client: &Client, object: &HistoryObject, state: Option<Value>) -> Option<Value> {
     let mut earlier = state.clone();
@@ -359,7 +337,7 @@ async fn before_deletion(client: &Client, object: &HistoryObject, state: Option<
         let Some(known) = earlier.filter(is_terminating) else { break };
         let metadata = &known["metadata"];
         let version: i64 = metadata["resourceVersion"].as_str()?.parse().ok()?;
-        let before = read_at(client, object, version - 1).await.ok().flatten();
+        let before = viewed(client, object, version - 1).await.ok().flatten();
         earlier = before.filter(|before| before["metadata"]["uid"] == metadata["uid"]);
         if earlier.as_ref().is_some_and(|earlier| !is_terminating(earlier)) {
             return earlier;
@@ -386,7 +364,7 @@ async fn lost_references(
         let namespace = if kind.namespaced { object.namespace.clone() } else { String::new() };
         let owner = HistoryObject { kind, namespace, name: text("name").to_owned() };
         // Nothing is known of an owner that the user may not read.
-        let Ok(found) = read_at(client, &owner, now).await else { continue };
+        let Ok(found) = viewed(client, &owner, now).await else { continue };
         let is_alive = found.is_some_and(|found| found["metadata"]["uid"] == text("uid"));
         if !is_alive {
             lost.push(format!(
@@ -405,43 +383,18 @@ async fn check_unchanged(
     planned_at: i64,
     now: i64,
 ) -> anyhow::Result<()> {
-    let mut changed = Vec::new();
-    for UndoneObject { object, .. } in objects {
-        let version =
-            |object: Option<Value>| object.map(|object| object["metadata"]["resourceVersion"].clone());
-        let then = version(read_at(client, object, planned_at).await?);
-        if then != version(read_at(client, object, now).await?) {
-            changed.push(object.title());
-        }
-    }
+    let version = |object: Option<Value>| object.map(|object| object["metadata"]["resourceVersion"].clone());
+    let compared = objects.iter().map(async |UndoneObject { object, .. }| {
+        let then = version(viewed(client, object, planned_at).await?);
+        let is_changed = then != version(viewed(client, object, now).await?);
+        anyhow::Ok(is_changed.then(|| object.title()))
+    });
+    let compared: Vec<_> = futures::stream::iter(compared).buffered(READERS).try_collect().await?;
+    let changed: Vec<String> = compared.into_iter().flatten().collect();
     if !changed.is_empty() {
         bail!("changed since #{planned_at}, so nothing was written: {}", changed.join(", "));
     }
     Ok(())
-}
-
-/// The writes of a plan. Each is conditional on its object being as it was read.
-fn transaction(
-    client: &Client,
-    objects: &[UndoneObject],
-    planned: &[(UndoPlan, PlannedObject)],
-) -> Transaction {
-    let mut writing = Transaction::new(client);
-    for (UndoneObject { object, .. }, (plan, _)) in objects.iter().zip(planned) {
-        let gvr = resource(&object.kind);
-        writing = match &plan.step {
-            UndoStep::Update(value) => writing.update_value(&gvr, value, ""),
-            UndoStep::Create(value) => writing.create_value(&gvr, &object.namespace, value),
-            UndoStep::Delete { uid, version } => {
-                let params =
-                    DeleteParams { propagation: Some(Propagation::Background), ..DeleteParams::default() };
-                let params = params.uid(uid).at(Revision(*version));
-                writing.delete_value(&gvr, &object.namespace, &object.name, &params)
-            }
-            UndoStep::Nothing(_) => writing,
-        };
-    }
-    writing
 }
 
 fn resource(kind: &FoundKind) -> Gvr {
@@ -467,7 +420,8 @@ fn answer(
             })
             .collect();
         json!({"apiVersion": "kstore/v1", "kind": "Undo", "title": title, "plannedAt": outcome.now, "plan": plan,
-            "revision": outcome.done, "refusal": outcome.refusal})
+            "revision": outcome.carried.revisions.last(), "revisions": outcome.carried.revisions,
+            "refusal": outcome.carried.refusal, "unchecked": outcome.carried.unchecked})
     };
     Ok(match args.output {
         AnswerOutput::Json => serde_json::to_string_pretty(&value())? + "\n",
@@ -477,21 +431,32 @@ fn answer(
 }
 
 fn last_line(outcome: &Outcome) -> String {
-    let Outcome { steps, conflicts, blocks, refusal, done, now } = outcome;
+    let Outcome { steps, conflicts, blocks, carried, now } = outcome;
     let objects = count(*steps, "object");
-    match (done, refusal) {
-        (Some(revision), _) => format!("{objects} written at #{revision}"),
-        (None, Some(refusal)) => format!("nothing was written: the server would refuse it: {refusal}"),
-        (None, None) if *blocks => {
+    match (&carried.revisions[..], &carried.refusal) {
+        ([_, ..], _) => {
+            let revisions: Vec<String> =
+                carried.revisions.iter().map(|revision| format!("#{revision}")).collect();
+            format!("{objects} written at {}", revisions.join(", "))
+        }
+        ([], Some(refusal)) => format!("nothing was written: the server would refuse it: {refusal}"),
+        ([], None) if *blocks => {
             let conflicts = count(*conflicts, "conflict");
             format!(
                 "{conflicts}, so nothing was written: --conflicts skip leaves those members, overwrite restores them"
             )
         }
-        (None, None) if *steps == 0 => "nothing to do".to_owned(),
-        (None, None) => {
+        ([], None) if *steps == 0 => "nothing to do".to_owned(),
+        ([], None) => {
+            let unchecked = match carried.unchecked {
+                0 => String::new(),
+                _ => format!(
+                    " The server has not checked the last {}, since namespaces or definitions would be made before.",
+                    carried.unchecked
+                ),
+            };
             format!(
-                "{objects} would be written. Nothing was; to do it: the same command with --as-planned-at {now} --yes"
+                "{objects} would be written. Nothing was; to do it: the same command with --as-planned-at {now} --yes{unchecked}"
             )
         }
     }
