@@ -2,6 +2,7 @@
 
 use super::compared::{ClusterDiff, Comparison, ObjectDiff, compared, order};
 use super::object::collection;
+use super::written::WrittenObjects;
 use crate::served_kinds::FoundKind;
 use anyhow::{Context as _, anyhow};
 use kstore_api::status::Reason;
@@ -95,9 +96,21 @@ pub(super) async fn diff(
         }
     };
     let mut found = ClusterDiff::default();
+    let written = WrittenObjects::between(client, (from, to), selection).await;
     for kind in kinds.iter().filter(|kind| kind.namespaced || selection.namespace.is_none()) {
         let resource = kind.qualified();
-        let Some(objects) = compare_kind(client, (from, to), kind, selection).await? else {
+        let hides_values = resource == "secrets" && !selection.secrets;
+        let comparison = Comparison { hides_values, ..selection.comparison };
+        let namespace = selection.namespace.as_deref().unwrap_or_default();
+        let objects = match &written {
+            Some(written) => written.compare(client, (from, to), (kind, namespace), comparison).await?,
+            None => None,
+        };
+        let objects = match objects {
+            Some(objects) => Some(objects),
+            None => compare_kind(client, (from, to), kind, selection, comparison).await?,
+        };
+        let Some(objects) = objects else {
             found.hidden_kinds.push(resource);
             continue;
         };
@@ -146,10 +159,9 @@ async fn compare_kind(
     (from, to): (i64, i64),
     kind: &FoundKind,
     selection: &DiffSelection,
+    comparison: Comparison,
 ) -> anyhow::Result<Option<Vec<ObjectDiff>>> {
     let resource = kind.qualified();
-    let hides_values = resource == "secrets" && !selection.secrets;
-    let comparison = Comparison { hides_values, ..selection.comparison };
     let mut old = Pages::new(client, kind, selection, from);
     let mut new = Pages::new(client, kind, selection, to);
     let mut found = Vec::new();
@@ -163,16 +175,24 @@ async fn compare_kind(
         };
         let before = if order.is_le() { old.items.pop_front() } else { None };
         let after = if order.is_ge() { new.items.pop_front() } else { None };
-        let both_lives =
-            [before.as_ref(), after.as_ref()].map(|object| object.map(|object| &object["metadata"]["uid"]));
-        match both_lives {
-            // Another life of the name: one object was removed, another one added.
-            [Some(one), Some(other)] if one != other => {
-                found.extend(compared(&resource, before.as_ref(), None, comparison));
-                found.extend(compared(&resource, None, after.as_ref(), comparison));
-            }
-            _ => found.extend(compared(&resource, before.as_ref(), after.as_ref(), comparison)),
+        found.extend(compared_lives(&resource, before.as_ref(), after.as_ref(), comparison));
+    }
+}
+
+/// What differs between two states of the objects with one name: another life of the name is another object.
+pub(super) fn compared_lives(
+    resource: &str,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    comparison: Comparison,
+) -> Vec<ObjectDiff> {
+    let both_lives = [before, after].map(|object| object.map(|object| &object["metadata"]["uid"]));
+    match both_lives {
+        [Some(one), Some(other)] if one != other => {
+            let removed = compared(resource, before, None, comparison);
+            removed.into_iter().chain(compared(resource, None, after, comparison)).collect()
         }
+        _ => compared(resource, before, after, comparison).into_iter().collect(),
     }
 }
 

@@ -16,6 +16,7 @@ mod tag;
 mod text;
 mod undo;
 mod writes;
+mod written;
 
 use crate::args::{AnswerOutput, HistoryArgs, HistoryDetail};
 use crate::client_command::{Connection, print};
