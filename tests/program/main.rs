@@ -57,6 +57,8 @@ mod hostile;
 mod import;
 /// A real kube-apiserver with the same data.
 mod kube_apiserver;
+/// A snapshot of the etcd of a kube-apiserver, imported.
+mod kube_snapshot;
 /// kubectl, where it is installed.
 mod kubectl;
 /// Stages of KWOK.
