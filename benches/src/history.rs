@@ -6,8 +6,8 @@ use crate::connection::Connection;
 use crate::controllers::deployment;
 use crate::custom;
 use crate::limits::{
-    CONNECTIONS, HISTORY_PODS, HISTORY_VERSIONS, LIST_PODS, LISTS, PACK_TIMEOUT, REPEAT, ROLLOUT_TIMEOUT,
-    VIEW_DEFINITIONS,
+    COMPARED_CHANGES, CONNECTIONS, HISTORY_PODS, HISTORY_VERSIONS, LARGE_RUNS, LIST_PODS, LISTS, MANY_PODS,
+    PACK_TIMEOUT, REPEAT, ROLLOUT_TIMEOUT, UNDONE, VIEW_DEFINITIONS,
 };
 use crate::pods::{self, PODS};
 use crate::process::{Server, Storage};
@@ -38,7 +38,7 @@ pub(crate) struct Past {
 
 /// Reads objects as of a revision and as they are.
 pub(crate) async fn past(binary: &Binary) -> anyhow::Result<Past> {
-    let server = Server::start_with(binary, Storage::Memory, &APISERVER).await?;
+    let server = Server::start_with(binary, Storage::Disk, &APISERVER).await?;
     pods::create(&server, LIST_PODS).await?;
     let mut connection = server.connect().await?;
     let first = revision(&mut connection, PODS).await?;
@@ -111,10 +111,50 @@ pub(crate) async fn commands(binary: &Binary) -> anyhow::Result<Commands> {
     Ok(Commands { history, page, diff })
 }
 
+/// Times of `diff` for two revisions of [`MANY_PODS`] pods, of which [`COMPARED_CHANGES`] changed, and of `undo`.
+pub(crate) struct Large {
+    /// `diff` with all differences.
+    pub(crate) diff: Duration,
+    /// `diff --stat`.
+    pub(crate) stat: Duration,
+    /// The plan of an undo of [`UNDONE`] objects.
+    pub(crate) planned: Duration,
+    /// That undo, carried out.
+    pub(crate) undone: Duration,
+}
+
+/// Runs the commands on a large cluster.
+pub(crate) async fn large(binary: &Binary) -> anyhow::Result<Large> {
+    let server = Server::start_with(binary, Storage::Disk, &APISERVER).await?;
+    pods::create(&server, MANY_PODS).await?;
+    let mut connection = server.connect().await?;
+    let before = revision(&mut connection, &format!("{PODS}?limit=1")).await?.to_string();
+    label(&server, 0..COMPARED_CHANGES - UNDONE).await?;
+    let between = revision(&mut connection, &format!("{PODS}?limit=1")).await?.to_string();
+    label(&server, COMPARED_CHANGES - UNDONE..COMPARED_CHANGES).await?;
+    let compare = ["diff", &before, "--kind", "pods"];
+    let diff = run_times(binary, &server, &compare, LARGE_RUNS).await?;
+    let stat = run_times(binary, &server, &[&compare[..], &["--stat"]].concat(), LARGE_RUNS).await?;
+    let undo = ["undo", "--since", &between, "--kind", "pods"];
+    let planned = run_times(binary, &server, &undo, LARGE_RUNS).await?;
+    let undone = run_times(binary, &server, &[&undo[..], &["--yes"]].concat(), 1).await?;
+    server.kill().await?;
+    Ok(Large { diff, stat, planned, undone })
+}
+
 /// The median time of a command beside a server, from its start to its end.
 async fn run(binary: &Binary, server: &Server, arguments: &[&str]) -> anyhow::Result<Duration> {
+    run_times(binary, server, arguments, LISTS).await
+}
+
+async fn run_times(
+    binary: &Binary,
+    server: &Server,
+    arguments: &[&str],
+    runs: usize,
+) -> anyhow::Result<Duration> {
     let mut times = Vec::new();
-    for _ in 0..LISTS {
+    for _ in 0..runs {
         let started = Instant::now();
         let status = Command::new(binary.path())
             .args(arguments)

@@ -9,6 +9,7 @@
 
 mod account;
 mod admission;
+mod answers;
 mod binary;
 pub mod cel;
 mod churn;
@@ -23,6 +24,7 @@ pub mod etcd;
 #[cfg(any(feature = "informer", feature = "ratchet"))]
 mod feed;
 mod flood;
+mod foreign;
 pub mod gate;
 mod get;
 mod history;

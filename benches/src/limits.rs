@@ -175,5 +175,39 @@ pub(crate) const HISTORY_PODS: usize = 500;
 /// Longest wait until superseded versions are packed: they rest for a minute, and are packed a file after another.
 pub(crate) const PACK_TIMEOUT: Duration = Duration::from_secs(240);
 
+/// Pods that changed between two compared states of [`MANY_PODS`] pods.
+pub(crate) const COMPARED_CHANGES: usize = 10_000;
+
+/// Objects whose changes one undo takes back.
+pub(crate) const UNDONE: usize = 1_000;
+
+/// Times of commands on a large cluster of which the median is taken.
+pub(crate) const LARGE_RUNS: usize = 3;
+
+/// Nodes of an imported cluster.
+pub(crate) const FOREIGN_NODES: usize = 5_000;
+
+/// How often a command is looked at: its memory, and whether it has ended.
+pub(crate) const FOREIGN_POLL: Duration = Duration::from_millis(20);
+
+/// Changes of a recording, which is then replayed.
+pub(crate) const RECORDED_CHANGES: usize = 10_000;
+
+/// Time after the last change in which a recorder receives it.
+pub(crate) const RECORD_TIME: Duration = Duration::from_secs(2);
+
+/// Time limit of a replay.
+pub(crate) const REPLAY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Nodes and pods of a cluster of which `what-if` is asked.
+pub(crate) const ASKED_NODES: usize = 5_000;
+pub(crate) const ASKED_PODS: usize = 25_000;
+
+/// Pods that `what-if` adds to it.
+pub(crate) const NEW_PODS: usize = 1_000;
+
+/// Pods whose places are explained one after another.
+pub(crate) const EXPLAINED_PODS: usize = 6;
+
 /// Connections between pods that one request asks for, beside the one that is subtracted: what `agnhost` makes at most.
 pub(crate) const POD_CONNECTIONS: usize = 99;

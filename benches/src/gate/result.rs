@@ -12,6 +12,8 @@ pub(super) enum Unit {
     PerSecond,
     /// A ratio to a peer measured in the same run.
     Times,
+    /// A count.
+    Number,
 }
 
 /// The goal, and the bound whose violation is a failure; the bound is the laxer of the two.
@@ -100,6 +102,7 @@ impl Unit {
             Self::PercentOfCore => format!("{digits} % of a core"),
             Self::PerSecond => format!("{digits}/s"),
             Self::Times => format!("{digits}×"),
+            Self::Number => digits,
         }
     }
 }
