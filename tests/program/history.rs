@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A server without controllers, and an administrator's connection.
-fn start(dir: &Path) -> (Server, Https) {
+pub(crate) fn start(dir: &Path) -> (Server, Https) {
     let server = Launch::in_memory(SERVER, dir).args(&["--components", "apiserver"]).start().unwrap();
     let https = Https::new(&Kubeconfig::read(server.kubeconfig()).unwrap());
     (server, https)
 }
 
-fn command(server: &Server, arguments: &[&str]) -> Output {
+pub(crate) fn command(server: &Server, arguments: &[&str]) -> Output {
     let mut command = Command::new(SERVER);
     command.args(arguments).arg("--kubeconfig").arg(server.kubeconfig()).output().unwrap()
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -153,19 +153,19 @@ async fn copies_of_a_secret_in_its_annotations_are_in_no_output() {
 }
 
 /// Writes to ConfigMaps by their path below the collection, and the revision of each.
-async fn write(https: &Https, method: &str, path: &str, body: Value) -> i64 {
+pub(crate) async fn write(https: &Https, method: &str, path: &str, body: Value) -> i64 {
     let path = format!("/api/v1/namespaces/default/configmaps{path}");
     let reply = https.call(method, &path, &body.to_string()).await;
     assert!(reply.code < 300, "{} {:?}", reply.code, reply.json());
     reply.json()["metadata"]["resourceVersion"].as_str().unwrap_or_default().parse().unwrap_or(0)
 }
 
-fn map(name: &str, data: Value) -> Value {
+pub(crate) fn map(name: &str, data: Value) -> Value {
     json!({"kind": "ConfigMap", "metadata": {"name": name}, "data": data})
 }
 
 /// The value `k` of a ConfigMap; `None`: there is no such object.
-async fn value(https: &Https, name: &str) -> Option<String> {
+pub(crate) async fn value(https: &Https, name: &str) -> Option<String> {
     let path = format!("/api/v1/namespaces/default/configmaps/{name}");
     https.call("GET", &path, "").await.json()["data"]["k"].as_str().map(str::to_owned)
 }
@@ -284,14 +284,14 @@ async fn writes_are_taken_back_unless_they_changed_since() {
 }
 
 /// A reply that must be a success.
-async fn succeed(https: &Https, method: &str, path: &str, body: Value) -> Value {
+pub(crate) async fn succeed(https: &Https, method: &str, path: &str, body: Value) -> Value {
     let body = if method == "GET" { String::new() } else { body.to_string() };
     let reply = https.call(method, path, &body).await;
     assert!(reply.code < 300, "{method} {path}: {} {:?}", reply.code, reply.json());
     reply.json()
 }
 
-fn revision(object: &Value) -> String {
+pub(crate) fn revision(object: &Value) -> String {
     object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
@@ -414,7 +414,7 @@ async fn a_service_whose_address_was_taken_comes_back_with_another_one() {
 }
 
 /// The kubeconfig of a service account that has the role `edit` in the namespace `default`, and no other right.
-async fn editor(server: &Server, https: &Https, dir: &Path) -> PathBuf {
+pub(crate) async fn editor(server: &Server, https: &Https, dir: &Path) -> PathBuf {
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     succeed(https, "POST", accounts, json!({"metadata": {"name": "editor"}})).await;
     let group = "rbac.authorization.k8s.io";
@@ -469,81 +469,6 @@ async fn a_user_with_the_role_edit_has_history_diff_at_and_undo() {
     );
     let back = run(&["undo", "cm/a", "--to", &first, "--yes"]);
     assert_eq!(value(&https, "a").await.as_deref(), Some("one"), "{}", text(&back));
-}
-
-/// Where few objects of many were written, only those are read. Pages of both states, which a label selector asks for, say the same.
-#[tokio::test(flavor = "multi_thread")]
-async fn states_are_compared_alike_by_their_writes_and_by_their_pages() {
-    let dir = tempfile::tempdir().unwrap();
-    let (server, https) = start(dir.path());
-    let mut from = 0;
-    for number in 0..60 {
-        from = write(&https, "POST", "", map(&format!("c-{number}"), json!({"k": "one"}))).await;
-    }
-    write(&https, "PUT", "/c-7", map("c-7", json!({"k": "two"}))).await;
-    for value in ["two", "one"] {
-        write(&https, "PUT", "/c-8", map("c-8", json!({"k": value}))).await;
-    }
-    write(&https, "DELETE", "/c-9", json!({})).await;
-    write(&https, "DELETE", "/c-10", json!({})).await;
-    write(&https, "POST", "", map("c-10", json!({"k": "another life"}))).await;
-    write(&https, "POST", "", map("new", json!({"k": "one"}))).await;
-    write(&https, "POST", "", map("gone", json!({"k": "one"}))).await;
-    write(&https, "DELETE", "/gone", json!({})).await;
-    let list = succeed(&https, "GET", "/api/v1/namespaces/default/configmaps", json!({})).await;
-    let to: i64 = revision(&list).parse().unwrap();
-    for (a, b, added) in [(from, to, 2), (to, from, 2)] {
-        let (a, b) = (a.to_string(), b.to_string());
-        let compare = |more: &[&str]| -> Value {
-            let arguments = [&["diff", &a, &b, "--kind", "configmaps", "-o", "json"], more].concat();
-            serde_json::from_slice(&command(&server, &arguments).stdout).unwrap()
-        };
-        let (by_writes, by_pages) = (compare(&[]), compare(&["-l", "not!=there"]));
-        assert_eq!(by_writes, by_pages);
-        assert_eq!(
-            by_writes["kinds"],
-            json!([{"resource": "configmaps", "added": added, "changed": 1, "removed": 2, "statusOnly": 0}])
-        );
-    }
-}
-
-/// `undo REVISION` and `undo --since` were refused to a user with rights in one namespace, who may not read the notes of writes.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_user_with_the_role_edit_takes_back_single_writes_and_those_since_a_revision() {
-    let dir = tempfile::tempdir().unwrap();
-    let (server, https) = start(dir.path());
-    let file = editor(&server, &https, dir.path()).await;
-    let run = |arguments: &[&str]| {
-        text(&Command::new(SERVER).args(arguments).arg("--kubeconfig").arg(&file).output().unwrap())
-    };
-    let mut since = String::new();
-    for name in ["a", "b", "c"] {
-        since = write(&https, "POST", "", map(name, json!({"k": "one"}))).await.to_string();
-    }
-    let other = "/api/v1/namespaces/kube-system/configmaps";
-    let elsewhere = succeed(&https, "POST", other, map("other", json!({"k": "one"}))).await;
-    let second = write(&https, "PUT", "/a", map("a", json!({"k": "two"}))).await.to_string();
-    write(&https, "DELETE", "/b", json!({})).await;
-    write(&https, "POST", "", map("new", json!({"k": "one"}))).await;
-    let by_component = "/api/v1/namespaces/default/configmaps/c?fieldManager=job-controller";
-    succeed(&https, "PUT", by_component, map("c", json!({"k": "two"}))).await;
-
-    let hidden = run(&["undo", &revision(&elsewhere)]);
-    assert!(hidden.contains("none to an object that you may list"), "{hidden}");
-    let plan = run(&["undo", &second]);
-    for part in [&*format!("undo of #{second}, "), "update configmaps default/a", "two → one", "kstore:see"]
-    {
-        assert!(plan.contains(part), "{part}: {plan}");
-    }
-    assert!(!plan.contains("kubernetes-admin"), "users are of the notes: {plan}");
-
-    let done = run(&["undo", "--since", &since, "--yes"]);
-    assert!(done.contains("3 writes to 3 objects since") && done.contains("3 objects written at"), "{done}");
-    for (name, expected) in [("a", Some("one")), ("b", Some("one")), ("c", Some("two")), ("new", None)] {
-        assert_eq!(value(&https, name).await.as_deref(), expected, "{name}: {done}");
-    }
-    let kept = succeed(&https, "GET", &format!("{other}/other"), json!({})).await;
-    assert_eq!(kept["data"]["k"], "one");
 }
 
 /// Changes beyond the server's tree of causes were left out without a word, and so were kinds that are not in it.

@@ -89,6 +89,8 @@ mod scheduler_config;
 mod simulation;
 /// The source contract, over a socket.
 mod source_contract;
+/// `undo` of many writes, and by users with rights in one namespace.
+mod undo;
 /// The path of one request through the program, hop by hop.
 mod walkthrough;
 /// A webhook server beside the program.
