@@ -18,6 +18,7 @@ mod control_plane;
 mod image;
 mod initial;
 mod namespaces;
+mod node_faults;
 mod object_lists;
 mod pending;
 mod phase;
@@ -38,6 +39,7 @@ pub use config::{ClusterConfig, Components, InitialObjects, server_without_liste
 pub use control_plane::{ControlPlane, StartError, Starting};
 pub use image::{ControlPlaneImage, ImageError};
 pub use namespaces::RenewError;
+pub use node_faults::NodeFaultError;
 pub use object_lists::{ObjectList, list_objects};
 pub use pending::{Ended, PendingWork, WriteMonitor};
 pub use phase::{Phase, Phases};

@@ -78,6 +78,7 @@ type expected struct {
 	Codes                                                                                                          []int
 	Command, Effects                                                                                               []string
 	Matches, Body                                                                                                  object
+	Node, Fault, Value, Duration                                                                                   string
 	Cache, Kill, Program                                                                                           string
 	Seed                                                                                                           int
 	Clients, Resources, After                                                                                      []string
@@ -172,6 +173,14 @@ func (r runner) act(kind, text string, in branch, is expected, given json.RawMes
 		lab.Program(t, is.Name, ProgramOptions{}, is.Command...)
 	case "stopNode", "startNode":
 		lab.must(t, http.MethodPost, "/nodes/"+text+"/"+strings.TrimSuffix(kind, "Node"), struct{}{}, nil)
+	case "nodeFault":
+		options := NodeFaultOptions{Value: is.Value}
+		if is.Duration != "" {
+			options.Duration = length(t, is.Duration)
+		}
+		lab.NodeFault(t, is.Node, is.Fault, options)
+	case "healNode":
+		lab.HealNode(t, is.Node, is.Fault)
 	case "reset":
 		lab.Reset(t)
 	case "fork":
@@ -229,6 +238,18 @@ func (r runner) happened(kind, text string, is expected, given json.RawMessage) 
 		}
 		if err := json.Unmarshal(given, &wanted); err != nil || !slices.Equal(found, wanted) {
 			t.Errorf("%v, not %s", found, given)
+		}
+	case "nodeFaults":
+		var wanted struct{ Are [][2]string }
+		if err := json.Unmarshal(given, &wanted); err != nil {
+			t.Fatal(err)
+		}
+		var found [][2]string
+		for _, fault := range lab.NodeFaults(t, is.Node) {
+			found = append(found, [2]string{fault.Fault, fault.State})
+		}
+		if !slices.Equal(found, wanted.Are) {
+			t.Errorf("%v, not %v", found, wanted.Are)
 		}
 	case "planned":
 		var running struct{ Plans []Plan }

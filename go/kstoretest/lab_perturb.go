@@ -110,6 +110,55 @@ type LabCache struct {
 	lab *Lab
 }
 
+// NodeFault is a fault of a simulated node.
+type NodeFault struct {
+	// Fault is its name, Item its text with value and times, as the annotation of the Node has it.
+	Fault, Item string
+	// By is what asks for it: annotation, nodefault/NAME, or stop. State is waiting, active or over.
+	By, State string
+}
+
+// NodeFaultOptions are the value and the times of a fault of a node. Without a Duration it holds until [Lab.HealNode].
+type NodeFaultOptions struct {
+	Value                  string
+	After, Duration, Every time.Duration
+}
+
+// NodeFault gives a simulated node a fault, such as crash, beside those that it has. It returns all of the node.
+func (l *Lab) NodeFault(t testing.TB, node, fault string, options NodeFaultOptions) []NodeFault {
+	t.Helper()
+	body := map[string]any{"fault": fault}
+	if options.Value != "" {
+		body["value"] = options.Value
+	}
+	for name, length := range map[string]time.Duration{"after": options.After, "duration": options.Duration, "every": options.Every} {
+		if length != 0 {
+			body[name] = length.String()
+		}
+	}
+	var found struct{ Faults []NodeFault }
+	l.must(t, http.MethodPost, "/nodes/"+url.PathEscape(node)+"/faults", body, &found)
+	return found.Faults
+}
+
+// NodeFaults are the faults of a simulated node.
+func (l *Lab) NodeFaults(t testing.TB, node string) []NodeFault {
+	t.Helper()
+	var found struct{ Faults []NodeFault }
+	l.must(t, http.MethodGet, "/nodes/"+url.PathEscape(node)+"/faults", nil, &found)
+	return found.Faults
+}
+
+// HealNode withdraws the faults of a simulated node: those of one name, or all if it is empty.
+func (l *Lab) HealNode(t testing.TB, node, fault string) {
+	t.Helper()
+	path := "/nodes/" + url.PathEscape(node) + "/faults"
+	if fault != "" {
+		path += "?fault=" + url.QueryEscape(fault)
+	}
+	l.must(t, http.MethodDelete, path, nil, nil)
+}
+
 // Cache makes a watch cache, which follows the newest state, and routes the reads of these clients to it: programs, or other clients by
 // their names in the lab.
 func (l *Lab) Cache(t testing.TB, name string, clients ...string) *LabCache {

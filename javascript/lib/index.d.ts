@@ -132,6 +132,12 @@ export class Lab {
   stopNode(name: string): Promise<void>;
   /** Switches a simulated node on again. */
   startNode(name: string): Promise<void>;
+  /** Gives a simulated node a fault, such as `crash` for a `duration`, beside those that it has. Resolves to all of the node. */
+  nodeFault(name: string, fault: string, options?: NodeFaultOptions): Promise<NodeFault[]>;
+  /** The faults of a simulated node. */
+  nodeFaults(name: string): Promise<NodeFault[]>;
+  /** Withdraws the faults of a simulated node, or those of one name. */
+  healNode(name: string, fault?: string): Promise<void>;
   /**
    * Installs the fake timers of a runner (`vi`, `jest`, or `mock.timers` of node:test), which then follow the cluster's clock: the global
    * `setTimeout` and `setInterval` are waits at the server, at which the clock stops in order with the cluster's own timers, and `Date` is
@@ -336,6 +342,30 @@ export interface LabTimers {
   sync(): Promise<void>;
   /** Removes the fake timers; the real ones are back. */
   stop(): void;
+}
+
+/** A fault of a simulated node, for `Lab.nodeFault`. */
+export interface NodeFaultOptions {
+  /** The value of a fault that has one, such as `3` of `slow`. */
+  value?: string;
+  /** From now until it begins. */
+  after?: Duration;
+  /** How long it holds; without it, until `Lab.healNode`. */
+  duration?: Duration;
+  /** From one beginning to the next. */
+  every?: Duration;
+}
+
+/** A fault that a simulated node has. */
+export interface NodeFault {
+  fault: string;
+  /** With its value and times, as the annotation of the Node has it. */
+  item: string;
+  /** `annotation`, `nodefault/NAME` or `stop`. */
+  by: string;
+  state: 'waiting' | 'active' | 'over';
+  since: string;
+  next?: string;
 }
 
 /** What `Lab.wait` waits for; one of the first three. With none of them the object must exist. */

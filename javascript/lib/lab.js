@@ -173,6 +173,19 @@ class Lab {
     await this.call('POST', `/nodes/${encodeURIComponent(name)}/start`, {});
   }
 
+  async nodeFault(name, fault, { value, after, duration: length, every } = {}) {
+    const body = { fault, value, after: duration(after), duration: duration(length), every: duration(every) };
+    return (await this.call('POST', `/nodes/${encodeURIComponent(name)}/faults`, body)).faults;
+  }
+
+  async nodeFaults(name) {
+    return (await this.call('GET', `/nodes/${encodeURIComponent(name)}/faults`)).faults;
+  }
+
+  async healNode(name, fault) {
+    await this.call('DELETE', query(`/nodes/${encodeURIComponent(name)}/faults`, { fault }));
+  }
+
   fork(options = {}) {
     return this.#forked({ cluster: this.id }, options);
   }

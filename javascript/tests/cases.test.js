@@ -66,6 +66,11 @@ const STEPS = {
   program: (lab, { name, command }) => lab.program(command, { name }),
   stopNode: (lab, given) => lab.stopNode(given),
   startNode: (lab, given) => lab.startNode(given),
+  nodeFault: (lab, { node, fault, ...options }) => lab.nodeFault(node, fault, options),
+  async nodeFaults(lab, { node, are }) {
+    assert.deepEqual((await lab.nodeFaults(node)).map(({ fault, state }) => [fault, state]), are);
+  },
+  healNode: (lab, { node, fault }) => lab.healNode(node, fault),
   async faults(lab, { seed, rules }) {
     const faults = lab.faults({ seed });
     for (const { fault, probability, ...which } of rules) faults.rule(fault, probability, which);

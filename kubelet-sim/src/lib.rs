@@ -58,6 +58,6 @@ mod usage;
 
 pub use api_server::ApiServerListener;
 pub use config::{Config, CriNode, Machine};
-pub use fault::{FaultError, Handle};
+pub use fault::{FaultChange, FaultError, FaultPhase, FaultReport, Handle, NodeFault};
 pub use identities::Identities;
 pub use manager::run::{Simulator, run};

@@ -85,6 +85,28 @@ pub(crate) mod duration {
     }
 }
 
+/// A duration that may be left out.
+pub(crate) mod optional_duration {
+    use serde::{Deserializer, Serializer};
+    use std::time::Duration;
+
+    pub(crate) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match duration {
+            Some(duration) => crate::form::duration::serialize(duration, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        crate::form::duration::deserialize(deserializer).map(Some)
+    }
+}
+
 /// A duration that may be negative, as Go writes it, or in days.
 pub(crate) mod signed_duration {
     use jiff::SignedDuration;

@@ -152,6 +152,10 @@ def hits(lab, given, begin):
     assert [rule["hits"] for rule in lab.call("GET", "/faults/counts")["rules"]] == given
 
 
+def node_faults(lab, given, begin):
+    assert [[fault["fault"], fault["state"]] for fault in lab.node_faults(given["node"])] == given["are"]
+
+
 def planned(lab, given, begin):
     assert kstore.Plan(lab, {"id": "shared"}).wait(timeout=180) == given
 
@@ -168,6 +172,9 @@ STEPS = {
     "program": lambda lab, given, begin: lab.program(given["command"], name=given["name"]),
     "stopNode": lambda lab, given, begin: lab.stop_node(given),
     "startNode": lambda lab, given, begin: lab.start_node(given),
+    "nodeFault": lambda lab, given, begin: lab.node_fault(**given),
+    "nodeFaults": node_faults,
+    "healNode": lambda lab, given, begin: lab.heal_node(**given),
     "fork": fork,
     "forks": forks,
     "image": image,

@@ -262,7 +262,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
             &["clients", "component", "object_lists", "retention", "storage"],
             &["config", "placement"],
             &["control_plane", "report"],
-            &["image", "pending"],
+            &["image", "node_faults", "pending"],
             &["initial"],
             &["start"],
         ],

@@ -63,16 +63,16 @@ pub(crate) struct Effects {
     pub(crate) starts: StartFaults,
 }
 
-/// Requests of one origin, and when they were made.
+/// A request, and since when its times count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) from: Timestamp,
-    pub(crate) requests: Vec<FaultRequest>,
+    pub(crate) request: FaultRequest,
 }
 
 /// The faults of a node by origin: the annotation, NodeFaults, the handle.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NodeFaults(BTreeMap<String, Asked>);
+pub(crate) struct NodeFaults(BTreeMap<String, Vec<Asked>>);
 
 /// The faults that hold, each with its beginning and its duration, and when that changes next.
 pub(crate) struct Holding {
@@ -83,16 +83,21 @@ pub(crate) struct Holding {
 
 impl NodeFaults {
     /// Replaces the requests of an origin; none withdraws them.
-    pub(crate) fn set(&mut self, origin: &str, asked: Option<Asked>) {
-        match asked.filter(|asked| !asked.requests.is_empty()) {
-            Some(asked) => drop(self.0.insert(origin.to_owned(), asked)),
-            None => drop(self.0.remove(origin)),
+    pub(crate) fn set(&mut self, origin: &str, asked: Vec<Asked>) {
+        match asked.is_empty() {
+            false => drop(self.0.insert(origin.to_owned(), asked)),
+            true => drop(self.0.remove(origin)),
         }
     }
 
     /// The requests of an origin.
-    pub(crate) fn of(&self, origin: &str) -> Option<&Asked> {
-        self.0.get(origin)
+    pub(crate) fn of(&self, origin: &str) -> &[Asked] {
+        self.0.get(origin).map_or(&[], Vec::as_slice)
+    }
+
+    /// All requests, with their origins.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &[Asked])> {
+        self.0.iter().map(|(origin, asked)| (origin.as_str(), asked.as_slice()))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -103,13 +108,13 @@ impl NodeFaults {
     pub(crate) fn holding(&self, now: Timestamp) -> Holding {
         let mut holding = Holding { faults: BTreeMap::new(), effects: Effects::default(), next: None };
         for asked in self.0.values() {
-            for request in &asked.requests {
-                let window = request.window(asked.from, now);
+            for Asked { from, request } in asked {
+                let window = request.window(*from, now);
                 holding.next = holding.next.into_iter().chain(window.next).min();
                 // A machine that is gone does not come back when the request's moment is over.
                 let since = window.since.or_else(|| {
-                    let is_over = request.kind == FaultKind::Terminate && window.activations > 0;
-                    is_over.then_some(asked.from)
+                    let is_over = request.lasts_for_good() && window.activations > 0;
+                    is_over.then_some(*from)
                 });
                 if let Some(since) = since {
                     holding.faults.insert((request.kind, since), request.shown_duration());
@@ -219,11 +224,15 @@ mod tests {
     use super::super::request::parse;
     use super::*;
 
+    fn asked(text: &str, from: Timestamp) -> Vec<Asked> {
+        parse(text).unwrap().into_iter().map(|request| Asked { from, request }).collect()
+    }
+
     #[test]
     fn faults_of_all_origins_hold_together_and_the_strongest_power_wins() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut faults = NodeFaults::default();
-        let asked = |text, from| Some(Asked { from: at(from), requests: parse(text).unwrap() });
+        let asked = |text, from| asked(text, at(from));
         faults.set("annotation", asked("freeze; not-ready=why; memory-pressure=2+60", 0));
         faults.set("node-fault/a", asked("crash@5+10; partition", 0));
         let early = faults.holding(at(1));
@@ -233,8 +242,8 @@ mod tests {
         let late = faults.holding(at(7));
         assert_eq!((late.effects.power, late.next), (Power::Off, Some(at(15))));
         assert_eq!(late.faults.len(), 5);
-        faults.set("annotation", None);
-        faults.set("node-fault/a", None);
+        faults.set("annotation", Vec::new());
+        faults.set("node-fault/a", Vec::new());
         assert!(faults.is_empty() && faults.holding(at(7)).effects == Effects::default());
         faults.set("annotation", asked("terminate", 0));
         assert!(faults.holding(at(900)).effects.is_gone);
@@ -246,7 +255,7 @@ mod tests {
         let mut faults = NodeFaults::default();
         let text = "clock-skew=5m; clock-skew=-1m; clock-drift=100@10; slow=3; slow=2; pull-slow=4; pull-fail=rate-limit; \
                     mount-slow=9; volume-attach-fail; runtime-down@20+300; kubelet-restart=5@1";
-        faults.set("annotation", Some(Asked { from: at(0), requests: parse(text).unwrap() }));
+        faults.set("annotation", asked(text, at(0)));
         let early = faults.holding(at(3));
         assert_eq!(
             (early.effects.power, early.effects.plugins_away, early.next),
@@ -280,8 +289,8 @@ mod tests {
     fn a_machine_is_reclaimed_after_its_notice_and_slices_outlive_their_driver_for_a_while() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut faults = NodeFaults::default();
-        let requests = parse("reclaim=60s@10; driver-away=dra.cpu+50; xid=79,gpu-3; gpu-lost").unwrap();
-        faults.set("annotation", Some(Asked { from: at(0), requests }));
+        let text = "reclaim=60s@10; driver-away=dra.cpu+50; xid=79,gpu-3; gpu-lost";
+        faults.set("annotation", asked(text, at(0)));
         let early = faults.holding(at(15));
         assert_eq!(
             (early.effects.reclaim, early.effects.is_gone, early.next),

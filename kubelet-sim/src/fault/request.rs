@@ -1,6 +1,7 @@
 //! [`FaultRequest`]: a fault with its times, as the annotation `kubelet-sim.kstore.io/fault` of a Node and the spec of a NodeFault have
 //! them. Pure.
 
+use super::list::items;
 use super::table::{FaultKind, ValueForm, find};
 use crate::behavior::{PullError, duration, pull_error};
 use crate::limits::{DRIFT_MAX, FAULTS_PER_NODE, SHUTDOWN, SLOWEST};
@@ -123,6 +124,11 @@ impl FaultRequest {
             (FaultKind::KubeletRestart, FaultValue::Duration(time)) => Some(*time),
             _ => self.duration,
         }
+    }
+
+    /// Whether the effect of a fault that has ended stays: a machine that is gone does not come back.
+    pub(crate) fn lasts_for_good(&self) -> bool {
+        self.kind == FaultKind::Terminate
     }
 
     /// Whether it matters when the fault was asked for: it begins later, ends, or does something else after a while.
@@ -313,7 +319,7 @@ fn split(text: &str, separator: char) -> (&str, Option<&str>) {
 /// # Errors
 /// The first item that is wrong, or that there are too many.
 pub(crate) fn parse(list: &str) -> Result<Vec<FaultRequest>, String> {
-    let items: Vec<_> = list.split(';').map(str::trim).filter(|item| !item.is_empty()).collect();
+    let items: Vec<_> = items(list).collect();
     if items.len() > FAULTS_PER_NODE {
         return Err(format!("{} faults; a node has at most {FAULTS_PER_NODE}", items.len()));
     }

@@ -8,7 +8,7 @@ use crate::fault::effect::{Asked, Holding, Power};
 use crate::fault::request::{self, FaultRequest, FaultValue};
 use crate::fault::starts::StartFaults;
 use crate::fault::table::FaultKind;
-use crate::fault::{Fault, FaultError};
+use crate::fault::{Fault, FaultError, FaultReport, Order, OrderRequest, WrittenFaults, list};
 use crate::node::{self, object};
 use crate::pod::{Input, PodEvent, power};
 use jiff::Timestamp;
@@ -18,50 +18,100 @@ use kstore_informer::{Key, Revision};
 use std::borrow::Cow;
 
 /// The origin of faults that the handle asks for.
-const HANDLE: &str = "handle";
+const HANDLE: &str = "stop";
 /// The origin of faults in the annotation of the Node.
 const ANNOTATION: &str = "annotation";
 
 impl Manager {
+    /// Carries out a request about the faults of a node.
+    pub(crate) fn obey(&mut self, order: Order, now: Timestamp) {
+        let Order { node, request } = order;
+        // The requester may have gone away.
+        match request {
+            OrderRequest::Fault(fault, done) => drop(done.send(self.fault(&node, fault, now))),
+            OrderRequest::Annotation(written, done) => {
+                drop(done.send(self.take_written_faults(&node, written, now)));
+            }
+            OrderRequest::Report(done) => drop(done.send(self.fault_reports(&node, now))),
+        }
+    }
+
     /// Stops or resumes a node.
-    pub(crate) fn fault(&mut self, name: &str, fault: Fault, now: Timestamp) -> Result<(), FaultError> {
+    pub(super) fn fault(&mut self, name: &str, fault: Fault, now: Timestamp) -> Result<(), FaultError> {
         let node = self.nodes.get_mut(name).ok_or_else(|| FaultError::NoSuchNode(name.to_owned()))?;
         match fault {
-            Fault::Stop if node.faults.asked.of(HANDLE).is_none() => {
-                let requests = vec![FaultRequest::at_once(FaultKind::Freeze, FaultValue::None)];
-                node.faults.asked.set(HANDLE, Some(Asked { from: now, requests }));
+            Fault::Stop if node.faults.asked.of(HANDLE).is_empty() => {
+                let request = FaultRequest::at_once(FaultKind::Freeze, FaultValue::None);
+                node.faults.asked.set(HANDLE, vec![Asked { from: now, request }]);
             }
             Fault::Stop => {}
-            Fault::Resume => node.faults.asked.set(HANDLE, None),
+            Fault::Resume => node.faults.asked.set(HANDLE, Vec::new()),
         }
         self.apply_faults(name, now);
         Ok(())
     }
 
-    /// Reads the annotation with faults of a Node that has changed. Times in it count from now, or from when an earlier process read it.
+    /// Reads the annotation of faults as a write has left it, which the informer may bring later.
+    fn take_written_faults(
+        &mut self,
+        name: &str,
+        written: WrittenFaults,
+        now: Timestamp,
+    ) -> Result<(), FaultError> {
+        let node = self.nodes.get_mut(name).ok_or_else(|| FaultError::NoSuchNode(name.to_owned()))?;
+        if node.faults.revision < written.revision && node.faults.annotation != written.list {
+            self.take_fault_annotation(name, written.list, "", now);
+        }
+        if let Some(node) = self.nodes.get_mut(name) {
+            node.faults.revision = node.faults.revision.max(written.revision);
+        }
+        Ok(())
+    }
+
+    /// What the faults of a node are now.
+    fn fault_reports(&self, name: &str, now: Timestamp) -> Result<Vec<FaultReport>, FaultError> {
+        let node = self.nodes.get(name).ok_or_else(|| FaultError::NoSuchNode(name.to_owned()))?;
+        let texts: Vec<&str> = list::items(&node.faults.annotation).collect();
+        let reports = node.faults.asked.all().flat_map(|(origin, asked)| {
+            let texts = if origin == ANNOTATION { texts.as_slice() } else { &[] };
+            let report = move |(at, asked): (usize, &Asked)| {
+                asked.request.report(texts.get(at).copied(), origin, asked.from, now)
+            };
+            asked.iter().enumerate().map(report).collect::<Vec<_>>()
+        });
+        Ok(reports.collect())
+    }
+
+    /// Reads the annotation with faults of a Node that has changed. Times of an item that it had before go on; those of others count from
+    /// now, or from when an earlier process read it.
     pub(super) fn read_fault_annotation(&mut self, name: &str, now: Timestamp) {
         let Some(node) = self.nodes.get_mut(name) else { return };
         let Some((text, times)) = node.changed_fault_annotation() else { return };
+        self.take_fault_annotation(name, text, &times, now);
+    }
+
+    fn take_fault_annotation(&mut self, name: &str, text: String, times: &str, now: Timestamp) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
         node.faults.annotation = text;
         let parsed = request::parse(&node.faults.annotation);
-        let from = node.faults.count_times(parsed.as_deref().ok(), &times, now);
         let asked = match parsed {
-            Ok(requests) => Some(Asked { from, requests }),
+            Ok(requests) => node.faults.count_times(requests, times, now),
             Err(problem) => {
+                node.faults.count_times(Vec::new(), times, now);
                 let key = format!("{ANNOTATION_PREFIX}{}", request::ANNOTATION);
                 self.node_event(name, true, "InvalidSimulation", format!("annotation {key}: {problem}"));
-                None
+                Vec::new()
             }
         };
         self.set_faults(name, ANNOTATION, asked, now);
     }
 
     /// Replaces the faults that one origin asks for.
-    pub(super) fn set_faults(&mut self, name: &str, origin: &str, asked: Option<Asked>, now: Timestamp) {
+    pub(super) fn set_faults(&mut self, name: &str, origin: &str, asked: Vec<Asked>, now: Timestamp) {
         let Some(node) = self.nodes.get_mut(name).filter(|node| node.removal == Removal::None) else {
             return;
         };
-        if node.faults.asked.of(origin) != asked.as_ref() {
+        if node.faults.asked.of(origin) != asked {
             node.faults.asked.set(origin, asked);
             self.apply_faults(name, now);
         }

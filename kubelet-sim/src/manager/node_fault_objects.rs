@@ -75,7 +75,7 @@ impl Manager {
         let Some(entry) = self.fault_objects.entries.remove(name) else { return };
         self.fault_objects.timers.set(&name.to_owned(), None);
         for node in entry.nodes {
-            self.set_faults(&node, &origin(name), None, now);
+            self.set_faults(&node, &origin(name), Vec::new(), now);
         }
     }
 
@@ -123,7 +123,7 @@ impl Manager {
         let Some(entry) = self.fault_objects.entries.get_mut(name) else { return };
         let before = std::mem::replace(&mut entry.nodes, nodes.clone());
         for node in before.into_iter().filter(|node| !nodes.contains(node)) {
-            self.set_faults(&node, &origin(name), None, now);
+            self.set_faults(&node, &origin(name), Vec::new(), now);
         }
     }
 
@@ -134,8 +134,9 @@ impl Manager {
             let asked = request.map(|(request, from)| {
                 let mut request = request.clone();
                 (request.after, request.every) = (std::time::Duration::ZERO, None);
-                Asked { from, requests: vec![request] }
+                Asked { from, request }
             });
+            let asked = asked.into_iter().collect();
             self.set_faults(&node, &origin(name), asked, now);
         }
     }
@@ -199,5 +200,5 @@ impl Manager {
 
 /// The origin of a NodeFault's requests.
 fn origin(name: &str) -> String {
-    format!("node-fault/{name}")
+    format!("nodefault/{name}")
 }

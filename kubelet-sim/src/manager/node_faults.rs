@@ -3,16 +3,17 @@
 use super::nodes::NodeEntry;
 use super::write::Write;
 use crate::behavior::ANNOTATION_PREFIX;
-use crate::fault::effect::{Effects, NodeFaults};
+use crate::fault::effect::{Asked, Effects, NodeFaults};
+use crate::fault::list;
 use crate::fault::request::{self, FaultRequest};
 use crate::fault::table::FaultKind;
 use crate::image::hash;
-use crate::limits::PRESSURE_TRANSITION;
+use crate::limits::{FAULTS_PER_NODE, PRESSURE_TRANSITION};
 use crate::time::api_time;
 use jiff::Timestamp;
 use kstore_api::json::value_of;
 use kstore_container_sim::time::later;
-use kstore_informer::Object as _;
+use kstore_informer::{Object as _, Revision};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,10 +25,26 @@ const STARTING: &str = "container runtime network not ready: NetworkReady=false 
 const RECLAIM_TAINT: &str = "sim.kstore.io/reclaim";
 /// The annotation of such a node with the time.
 const RECLAIM_ANNOTATION: &str = "sim.kstore.io/reclaim-at";
-/// The annotation with the time since which those of the annotation of faults count, and a hash of its text.
+/// The annotation with the times since which those of the annotation of faults count: for each item that has times one, and a hash of the
+/// item's text.
 const TIMES_ANNOTATION: &str = "kubelet-sim.kstore.io/fault-since";
 /// The message of a node that is about to go off.
 const SHUTTING_DOWN: &str = "node is shutting down";
+
+/// Since when the times of an item of the annotation count.
+struct ItemTime {
+    since: Timestamp,
+    /// Hash of the item's text.
+    text: String,
+}
+
+/// The times that an earlier process noted.
+fn read_times(shown: &str) -> Vec<ItemTime> {
+    let items = shown.split(',').take(FAULTS_PER_NODE).filter_map(|item| item.split_once('/'));
+    let times =
+        items.map(|(since, text)| Some(ItemTime { since: since.parse().ok()?, text: text.to_owned() }));
+    times.flatten().collect()
+}
 
 /// The faults of a node.
 #[derive(Default)]
@@ -42,6 +59,10 @@ pub(super) struct FaultState {
     pub(super) next: Option<Timestamp>,
     /// The annotation as it was read last.
     pub(super) annotation: String,
+    /// The revision of the write from which it was read; zero if it was read from what the informer brought.
+    pub(super) revision: Revision,
+    /// Since when the times of its items count, with hashes of their texts; `None` if it was never read.
+    known_times: Option<Vec<ItemTime>>,
     /// Until when a pressure that is over is shown: memory, disk, process numbers.
     relief: [Option<Timestamp>; 3],
     /// When the node evicts the next pod.
@@ -88,21 +109,36 @@ impl FaultState {
         before
     }
 
-    /// Since when the times of the annotation's faults count: since `now`, unless an earlier process noted the time in `shown`.
+    /// The annotation's `requests` with the moments since which their times count: what an earlier reading of the annotation says about an
+    /// item of the same text, else what an earlier process noted in `shown`, else `now`.
     pub(super) fn count_times(
         &mut self,
-        requests: Option<&[FaultRequest]>,
+        requests: Vec<FaultRequest>,
         shown: &str,
         now: Timestamp,
-    ) -> Timestamp {
-        shown.clone_into(&mut self.times_shown);
-        let text = format!("{:016x}", hash(0, &[&self.annotation]));
-        let known = shown.split_once('/').filter(|(_, of)| *of == text);
-        let since = known.and_then(|(time, _)| time.parse().ok()).filter(|since| *since <= now);
-        let since = since.unwrap_or(now);
-        let has_times = requests.is_some_and(|all| all.iter().any(FaultRequest::has_times));
-        self.times = if has_times { format!("{since}/{text}") } else { String::new() };
-        since
+    ) -> Vec<Asked> {
+        let is_first = self.known_times.is_none();
+        if is_first {
+            shown.clone_into(&mut self.times_shown);
+        }
+        let mut known = self.known_times.take().unwrap_or_else(|| read_times(shown));
+        known.retain(|time| time.since <= now);
+        // Of equal items those that were asked for last are still there: the others have ended before them.
+        known.sort_by_key(|time| time.since);
+        let (mut times, mut noted, mut asked) = (Vec::new(), Vec::new(), Vec::new());
+        for (item, request) in list::items(&self.annotation).zip(requests) {
+            let text = format!("{:016x}", hash(0, &[item]));
+            let earlier = known.iter().rposition(|time| time.text == text).map(|at| known.remove(at));
+            let from = earlier.map_or(now, |time| time.since);
+            if request.has_times() {
+                noted.push(format!("{from}/{text}"));
+            }
+            times.push(ItemTime { since: from, text });
+            asked.push(Asked { from, request });
+        }
+        self.known_times = Some(times);
+        self.times = noted.join(",");
+        asked
     }
 
     /// Takes the success of the write of the times.
@@ -153,9 +189,10 @@ impl NodeEntry {
     pub(super) fn changed_fault_annotation(&mut self) -> Option<(String, String)> {
         let of =
             |key: &str| self.record.as_ref().and_then(|record| record.annotation(key)).unwrap_or_default();
+        let is_older = self.record.as_ref().is_some_and(|record| record.revision() < self.faults.revision);
         let text = of(&format!("{ANNOTATION_PREFIX}{}", request::ANNOTATION)).to_owned();
         let times = of(TIMES_ANNOTATION).to_owned();
-        (text != self.faults.annotation).then_some((text, times))
+        (!is_older && text != self.faults.annotation).then_some((text, times))
     }
 
     /// Whether its kubelet and the API server reach each other.

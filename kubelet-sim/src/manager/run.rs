@@ -436,10 +436,8 @@ impl Edge {
     }
 
     fn obey(&mut self, order: Order) {
-        let outcome = self.manager.fault(&order.node, order.fault, self.nondet.clock.now());
+        self.manager.obey(order, self.nondet.clock.now());
         self.set_serving();
-        // The requester may have gone away.
-        let _ = order.done.send(outcome);
     }
 
     /// Publishes the nodes that are not stopped.

@@ -1,4 +1,4 @@
-//! Calls about clusters, images, kubeconfigs and nodes.
+//! Calls about clusters, images and kubeconfigs.
 
 use super::clock::ClockBody;
 use super::{Call, Reply, parse};
@@ -328,17 +328,4 @@ pub(super) async fn token(call: &Call, account: &str, lifetime: Option<&str>) ->
         .map_err(|refused| bad_request("/serviceAccount", refused))?;
     let token = answer["status"]["token"].as_str();
     token.map(str::to_owned).ok_or_else(|| Status::internal("the answer to the TokenRequest has no token"))
-}
-
-/// `POST /nodes/{name}/stop` and `…/start`.
-pub(super) async fn node(call: &Call, name: &str, stops: bool) -> Result<Reply, Status> {
-    let running = call.cluster.current()?.running().clone();
-    let (host, node) = (running.clone(), name.to_owned());
-    let ordering = running.call(async move {
-        let nodes = host.plane.nodes();
-        if stops { nodes.stop_node(&node).await } else { nodes.resume_node(&node).await }
-    });
-    let ordered = ordering.await.map_err(|_| error::ended())?;
-    ordered.map_err(|_| error::not_found("simulated node", name))?;
-    Reply::ok(&json!({"name": name, "running": !stops}))
 }

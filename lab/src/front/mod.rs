@@ -7,6 +7,7 @@ mod clusters;
 mod faults;
 mod files;
 pub(crate) mod grpc;
+mod nodes;
 mod observed;
 mod parse;
 mod perturb;

@@ -1,6 +1,6 @@
 //! Which handler serves a call, by method and path.
 
-use super::{Call, Reply, clock, clusters, files, observed, parse, perturb, programs};
+use super::{Call, Reply, clock, clusters, files, nodes, observed, parse, perturb, programs};
 use crate::cluster::PREFIX;
 use crate::limits;
 use http::Method;
@@ -43,8 +43,11 @@ pub(super) async fn dispatch(mut call: Call) -> Result<Reply, Status> {
         (&Method::PUT, ["images", name, "file"]) => files::load(&mut call, name).await,
         (&Method::POST, ["kubeconfigs"]) => clusters::kubeconfig(&call).await,
         (&Method::POST, ["nodes", name, action @ ("stop" | "start")]) => {
-            clusters::node(&call, name, *action == "stop").await
+            nodes::set_power(&call, name, *action == "stop").await
         }
+        (&Method::GET, ["nodes", name, "faults"]) => nodes::faults(&call, name).await,
+        (&Method::POST, ["nodes", name, "faults"]) => nodes::add_fault(&call, name).await,
+        (&Method::DELETE, ["nodes", name, "faults"]) => nodes::heal(&call, name).await,
         (&Method::GET, ["clients"]) => observed::clients(&call),
         (&Method::PUT, ["clients", name]) => observed::define(&call, name),
         (&Method::DELETE, ["clients", name]) => observed::forget(&call, name),
@@ -90,6 +93,7 @@ fn info(call: &Call) -> Result<Reply, Status> {
         "writes",
         "kubeconfigs",
         "nodes",
+        "node-faults",
         "grpc",
         "faults",
         "caches",

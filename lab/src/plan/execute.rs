@@ -13,6 +13,7 @@ use crate::select::{ClientSelector, RequestSelector};
 use crate::webhooks::{WebhookFailure, endpoints_of};
 use jiff::{SignedDuration, Timestamp};
 use kstore_client::{DeleteParams, DynamicApi, Gvr, ListParams, Patch};
+use kstore_kubelet_sim::FaultChange;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,6 +109,7 @@ impl Executor {
                 }
             }
             Operation::NodeStop { node, .. } => self.node(node, !job.is_undo).await,
+            Operation::NodeFault { .. } => self.node_fault(job).await,
             Operation::WebhookDown { webhook, how, .. } => self.webhook(job, webhook, *how),
             Operation::Order { seed, swaps, patience } => {
                 self.order(job, OrderRule { seed: *seed, swaps: swaps.clone() }, *patience)
@@ -316,6 +318,20 @@ impl Executor {
             ordered.map_err(|_| format!("there is no simulated node {node:?}"))
         });
         ordering.await.map_err(|ended| ended.to_string())?
+    }
+
+    /// Adds a fault to a simulated node, or withdraws it.
+    async fn node_fault(&self, job: &Job) -> Result<(), String> {
+        let Some((node, fault)) = job.operation.node_fault() else { return Ok(()) };
+        let item = fault.item()?;
+        let change = if job.is_undo { FaultChange::Withdraw(item) } else { FaultChange::Add(item) };
+        let (running, node) = (self.running.clone(), node.to_owned());
+        let changing = self.running.call(async move {
+            let client = objects::client(&running);
+            let changed = running.plane.change_node_faults(&client, &node, &change).await;
+            changed.map(drop).map_err(|error| error.to_string())
+        });
+        changing.await.map_err(|ended| ended.to_string())?
     }
 
     /// Deletes an object and, once it is gone, creates it again if that is wanted and no other client did, as its user would from a

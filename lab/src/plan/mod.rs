@@ -14,6 +14,7 @@ use crate::form;
 use crate::limits;
 use crate::webhooks::WebhookFailure;
 use jiff::{SignedDuration, Timestamp};
+use kstore_kubelet_sim::NodeFault;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -178,6 +179,28 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Box<Trigger>>,
     },
+    /// A simulated node has a fault, beside those that it has.
+    NodeFault {
+        /// Name of the node.
+        node: String,
+        /// Name of the fault, as in the annotation of Nodes.
+        fault: String,
+        /// Value of the fault.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<String>,
+        /// From the trigger until the fault begins.
+        #[serde(default, with = "form::optional_duration", skip_serializing_if = "Option::is_none")]
+        after: Option<Duration>,
+        /// How long it holds; `None`: until the action ends.
+        #[serde(default, with = "form::optional_duration", skip_serializing_if = "Option::is_none")]
+        duration: Option<Duration>,
+        /// From one beginning to the next.
+        #[serde(default, with = "form::optional_duration", skip_serializing_if = "Option::is_none")]
+        every: Option<Duration>,
+        /// When it is withdrawn; `None`: at the end of the plan.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Box<Trigger>>,
+    },
     /// Calls of the API server to a webhook fail.
     WebhookDown {
         /// Name of the webhook, as in its configuration.
@@ -233,7 +256,7 @@ pub enum Start {
 
 impl Operation {
     /// Every operation's name, with the names of its parameters.
-    pub const FORMS: [(&'static str, &'static [&'static str]); 15] = [
+    pub const FORMS: [(&'static str, &'static [&'static str]); 16] = [
         ("freeze", &["cache", "resources", "at"]),
         ("thaw", &["cache", "resources", "step"]),
         ("route", &["routes"]),
@@ -247,6 +270,7 @@ impl Operation {
         ("recreate", &["object", "until"]),
         ("flip", &["object", "merge", "until"]),
         ("node-stop", &["node", "until"]),
+        ("node-fault", &["node", "fault", "value", "after", "duration", "every", "until"]),
         ("webhook-down", &["webhook", "how", "until"]),
         ("order", &["seed", "swaps", "patience"]),
     ];
@@ -254,6 +278,13 @@ impl Operation {
     /// Whether it goes on while programs do what it waits for, such as the removal of a finalizer or an orderly end.
     pub fn waits_for_programs(&self) -> bool {
         matches!(self, Self::Recreate { .. } | Self::Term { .. })
+    }
+
+    /// The node and the fault of [`Self::NodeFault`].
+    pub fn node_fault(&self) -> Option<(&str, NodeFault)> {
+        let Self::NodeFault { node, fault, value, after, duration, every, .. } = self else { return None };
+        let (fault, value) = (fault.clone(), value.clone());
+        Some((node, NodeFault { fault, value, after: *after, duration: *duration, every: *every }))
     }
 
     /// Name in JSON and logs.
@@ -272,6 +303,7 @@ impl Operation {
             Self::Recreate { .. } => "recreate",
             Self::Flip { .. } => "flip",
             Self::NodeStop { .. } => "node-stop",
+            Self::NodeFault { .. } => "node-fault",
             Self::WebhookDown { .. } => "webhook-down",
             Self::Order { .. } => "order",
             Self::Resume {} => "resume",
@@ -324,7 +356,10 @@ impl Action {
             Self::Perform(operation) => serde_json::to_value(operation),
         };
         let Ok(Value::Object(mut members)) = value else { return Err(E::custom("an action is an object")) };
-        if let Some(name) = members.remove("fault") {
+        // The name of a fault of a request is that of its action; a fault of a node is a parameter.
+        if let Self::Inject(_) = self
+            && let Some(name) = members.remove("fault")
+        {
             members.insert("action".to_owned(), name);
         }
         Ok(members)

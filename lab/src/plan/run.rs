@@ -451,7 +451,10 @@ fn check_action(planned: &PlannedAction, pointer: &str) -> Result<(), Status> {
         super::Action::Perform(_) if planned.times != 1 => {
             Err(bad_request(&format!("{pointer}/times"), "belongs to faults"))
         }
-        super::Action::Perform(_) => Ok(()),
+        super::Action::Perform(operation) => match operation.node_fault().map(|(_, fault)| fault.item()) {
+            Some(Err(problem)) => Err(bad_request(&format!("{pointer}/fault"), problem)),
+            Some(Ok(_)) | None => Ok(()),
+        },
     }
 }
 

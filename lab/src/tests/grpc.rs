@@ -265,6 +265,15 @@ async fn compare_clusters(twins: &mut Twins) {
         let node = json!({"cluster": "noded", "name": "node-0", "action": action});
         assert_eq!(twins.both("SetNode", node).await.len(), 1, "{action}");
     }
+    let fault = json!({"cluster": "noded", "name": "node-0", "fault": "slow", "value": "3", "after": "1m0s",
+        "duration": "2m0s", "every": "1h0m0s"});
+    let faults = twins.both("AddNodeFault", fault).await;
+    assert_eq!(faults[0]["faults"][0]["item"], "slow=3@60+120/3600");
+    twins.both("GetNodeFaults", json!({"cluster": "noded", "name": "node-0"})).await;
+    twins.both("AddNodeFault", json!({"cluster": "noded", "name": "node-0", "fault": "slwo"})).await;
+    twins.both("DeleteNodeFaults", json!({"cluster": "noded", "name": "node-0", "fault": "slow"})).await;
+    twins.both("DeleteNodeFaults", json!({"cluster": "noded", "name": "node-0"})).await;
+    twins.both("GetNodeFaults", json!({"name": "none"})).await;
 }
 
 /// Snapshot files: one that was saved over gRPC is that of HTTP, and both ways load it.

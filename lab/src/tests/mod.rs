@@ -8,6 +8,7 @@ mod files;
 mod forks;
 mod grpc;
 mod legal;
+mod node_faults;
 mod order;
 mod perturbing;
 mod programs;

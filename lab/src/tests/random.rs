@@ -82,6 +82,7 @@ fn path(rng: &Rng) -> String {
         format!("/programs/{name}/signal"),
         format!("/programs/{name}/start"),
         format!("/nodes/{name}/stop"),
+        format!("/nodes/{name}/faults"),
     ];
     pick(rng, &paths).clone()
 }

@@ -418,6 +418,30 @@ class Lab:
         """Switches a simulated node on again."""
         self.call("POST", f"/nodes/{quote(name)}/start", {})
 
+    def node_fault(
+        self,
+        node: str,
+        fault: str,
+        value: Optional[str] = None,
+        *,
+        after: Optional[Duration] = None,
+        duration: Optional[Duration] = None,
+        every: Optional[Duration] = None,
+    ) -> List[Object]:
+        """Gives a simulated node a fault, such as `crash` for a `duration`, beside those that it has. Returns all of the node."""
+        body: Object = {"fault": fault, **_given_times(after=after, duration=duration, every=every)}
+        if value is not None:
+            body["value"] = value
+        return list(self.call("POST", f"/nodes/{quote(node, safe='')}/faults", body)["faults"])
+
+    def node_faults(self, node: str) -> List[Object]:
+        """The faults of a simulated node, each with its `state`: `waiting`, `active`, `over`."""
+        return list(self.call("GET", f"/nodes/{quote(node, safe='')}/faults")["faults"])
+
+    def heal_node(self, node: str, fault: Optional[str] = None) -> None:
+        """Withdraws the faults of a simulated node, or those of one name."""
+        self.call("DELETE", query(f"/nodes/{quote(node, safe='')}/faults", fault=fault))
+
     def program(
         self,
         command: Sequence[str],
@@ -621,3 +645,8 @@ def _causes(status: Object) -> List[str]:
 def _line(reason: Object) -> str:
     who = f"client {reason['client']}" if reason.get("client") else reason["part"]
     return f"{who}: {reason['what']}"
+
+
+def _given_times(**times: Optional[Duration]) -> Object:
+    """The times that are not None, as the lab reads them."""
+    return {name: duration(time) for name, time in times.items() if time is not None}

@@ -9,9 +9,10 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Cases with steps for which a test of this library has other means: programs, named clients, clocks of forks, logs of requests, faults.
-const ONLY_OVER_THE_NETWORK: [&str; 9] = [
+const ONLY_OVER_THE_NETWORK: [&str; 10] = [
     "a leap fires late, and a wait lets the time pass that an object needs",
     "pods of a node without power go elsewhere or nowhere",
+    "a node has faults for their time, also in a fork, and heals",
     "what is busy is named",
     "time waits for a program, whose requests and writes are recorded",
     "the writes of an object are recorded",

@@ -27,7 +27,7 @@ const USERS: [(&str, &[&str]); 12] = [
     ("apiserver", &["cluster", "lab", "testing", "server"]),
     ("controllers", &["cluster", "server"]),
     ("scheduler", &["cluster", "server"]),
-    ("kubelet-sim", &["cluster", "testing", "server"]),
+    ("kubelet-sim", &["cluster", "lab", "testing", "server"]),
     ("tidy", &[]),
 ];
 
@@ -94,7 +94,7 @@ mod tests {
                          | 10 | `server` | store, etcd, storage, registry, access, admission, pipeline, apiserver, \
                          controllers, scheduler, kubelet-sim |\n\
                          | 10 | `testing` | store, storage, registry, access, apiserver, kubelet-sim |\n\
-                         | 10 | `lab` | store, storage, registry, access, apiserver |\n\
+                         | 10 | `lab` | store, storage, registry, access, apiserver, kubelet-sim |\n\
                          | 11 | `tests` | all |\n";
 
     fn offences(from: &str, to: &str) -> Vec<String> {

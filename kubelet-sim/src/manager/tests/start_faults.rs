@@ -2,13 +2,16 @@
 
 use super::World;
 use crate::config::Config;
+use crate::fault::{FaultError, FaultPhase, FaultReport, Order, OrderRequest, WrittenFaults};
 use crate::manager::Manager;
 use crate::pod_object::source::{SourceKey, SourceKind, SourceState};
 use crate::record::NodeRecord;
+use kstore_informer::{Delta, Revision};
 use kstore_nondet::Rng;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 fn config() -> Config {
     Config { nodes: 1, ..Config::default() }
@@ -43,6 +46,14 @@ impl World {
         let key = SourceKey { kind: SourceKind::Claim, namespace: "default".into(), name: "disk".into() };
         self.manager.observe_source(key, SourceState::Present(BTreeSet::new()), self.now);
         self.settle();
+    }
+
+    /// The faults of node-0 now.
+    fn reports(&mut self) -> Vec<FaultReport> {
+        let (done, mut answer) = oneshot::channel();
+        let order = Order { node: "node-0".to_owned(), request: OrderRequest::Report(done) };
+        self.manager.obey(order, self.now);
+        answer.try_recv().expect("an order is answered at once").expect("the node exists")
     }
 
     /// The simulation ends, and another process goes on with what the API has.
@@ -270,4 +281,73 @@ fn times_of_the_annotation_survive_a_restart_of_the_simulation() {
     assert_eq!(world.ready_message(), "False why");
     world.annotate("node-0", "");
     assert_eq!(since(&world), Value::Null);
+}
+
+#[test]
+fn a_fault_that_is_added_or_withdrawn_leaves_the_times_of_the_others_alone() {
+    let mut world = World::new(config());
+    world.run(10);
+    world.annotate("node-0", "not-ready=why+100");
+    world.run(60);
+    world.annotate("node-0", "not-ready=why+100; memory-pressure@5+50");
+    world.restart(config());
+    world.run(109);
+    assert_eq!(world.ready_message(), "False why");
+    world.run(111);
+    assert!(world.ready_message().starts_with("True"), "it began at 10, whatever came after it");
+    let reports = world.reports();
+    assert_eq!(
+        reports.iter().map(|one| one.state).collect::<Vec<_>>(),
+        [FaultPhase::Over, FaultPhase::Active]
+    );
+    assert_eq!(reports[1].next.unwrap().as_second(), 115, "{reports:?}");
+
+    // Equal faults merge to the later end, also if one of them is withdrawn.
+    world.annotate("node-0", "not-ready=b+50");
+    world.run(130);
+    world.annotate("node-0", "not-ready=b+50;not-ready=b+50");
+    world.run(170);
+    assert_eq!(world.ready_message(), "False b");
+    world.annotate("node-0", "not-ready=b+50");
+    world.run(179);
+    assert_eq!(world.ready_message(), "False b");
+    world.run(181);
+    assert!(world.ready_message().starts_with("True"));
+}
+
+#[test]
+fn a_written_annotation_is_in_force_before_the_informer_brings_it() {
+    let mut world = World::new(config());
+    world.run(10);
+    let old = serde_json::to_vec(&world.api.nodes["node-0"]).unwrap();
+    let mut node = world.api.nodes["node-0"].clone();
+    node["metadata"]["annotations"]["kubelet-sim.kstore.io/fault"] = json!("not-ready=why; hang@5");
+    let node = world.api.put(node);
+    world.api.nodes.insert("node-0".to_owned(), node);
+    let revision = Revision(world.api.revision);
+    let written = WrittenFaults { list: "not-ready=why; hang@5".to_owned(), revision };
+    let (done, mut answer) = oneshot::channel();
+    let order = |node: &str, request| Order { node: node.to_owned(), request };
+    world.manager.obey(order("node-0", OrderRequest::Annotation(written, done)), world.now);
+    assert_eq!(answer.try_recv().unwrap(), Ok(()));
+    let reports = world.reports();
+    assert_eq!(reports[0].item, "not-ready=why");
+    let [first, second] = reports.as_slice() else { panic!("{reports:?}") };
+    assert_eq!((first.state, first.by.as_str(), first.next), (FaultPhase::Active, "annotation", None));
+    assert_eq!((second.state, second.fault.as_str()), (FaultPhase::Waiting, "hang"));
+    // A change of the Node from before the write comes late.
+    let record = Arc::new(NodeRecord::decode(&old).unwrap());
+    world.manager.observe_nodes(vec![Delta::Added(record)], world.now);
+    assert_eq!(world.reports().len(), 2);
+    world.settle();
+    assert_eq!(world.ready_message(), "False why");
+    world.annotate("node-0", "");
+    assert!(world.reports().is_empty());
+
+    world.manager.fault("node-0", crate::fault::Fault::Stop, world.now).unwrap();
+    let stop = world.reports();
+    assert_eq!((stop[0].fault.as_str(), stop[0].by.as_str()), ("freeze", "stop"));
+    let (done, mut answer) = oneshot::channel();
+    world.manager.obey(order("none", OrderRequest::Report(done)), world.now);
+    assert_eq!(answer.try_recv().unwrap(), Err(FaultError::NoSuchNode("none".to_owned())));
 }

@@ -55,7 +55,7 @@ const fn rpc(name: &'static str, method: Method, path: &'static str, form: Answe
 use AnswerForm::{Batches, Download, List, Log, Member, Plan, PlanEvents, Program, Progress, Upload, Whole};
 
 /// All calls, in the order of `lab.proto`.
-pub(crate) const CALLS: [LabRpc; 54] = [
+pub(crate) const CALLS: [LabRpc; 57] = [
     rpc("GetInfo", Method::GET, "", Whole),
     rpc("GetClock", Method::GET, "clock", Whole),
     rpc("SetClock", Method::PUT, "clock", Whole),
@@ -77,6 +77,9 @@ pub(crate) const CALLS: [LabRpc; 54] = [
     rpc("LoadImage", Method::PUT, "images/{name}/file", Upload),
     rpc("MakeKubeconfig", Method::POST, "kubeconfigs", Whole),
     rpc("SetNode", Method::POST, "nodes/{name}/{action}", Whole),
+    rpc("AddNodeFault", Method::POST, "nodes/{name}/faults", Whole),
+    rpc("GetNodeFaults", Method::GET, "nodes/{name}/faults", Whole),
+    rpc("DeleteNodeFaults", Method::DELETE, "nodes/{name}/faults", Whole),
     rpc("ListClients", Method::GET, "clients", Whole),
     rpc("PutClient", Method::PUT, "clients/{name}", Whole),
     rpc("DeleteClient", Method::DELETE, "clients/{name}", Whole),
@@ -225,6 +228,13 @@ mod tests {
         assert_eq!(http("PutClient", put), made("clients/a", "", json!({"busy": false})));
         let end = json!({"name": "a", "grace": "1s"});
         assert_eq!(http("EndProgram", end), made("programs/a", "grace=1s", Value::Null));
+        let fault = json!({"name": "n", "fault": "crash", "duration": "2m"});
+        assert_eq!(
+            http("AddNodeFault", fault),
+            made("nodes/n/faults", "", json!({"fault": "crash", "duration": "2m"}))
+        );
+        let heal = json!({"name": "n", "fault": "crash"});
+        assert_eq!(http("DeleteNodeFaults", heal), made("nodes/n/faults", "fault=crash", Value::Null));
         assert_eq!(http("GetWrite", json!({"revision": 7})), made("writes/7", "", Value::Null));
         let routes = json!([{"cache": "a"}]);
         assert_eq!(http("SetRoutes", json!({"routes": routes})), made("routes", "", routes));

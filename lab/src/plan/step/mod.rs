@@ -72,6 +72,7 @@ fn until(operation: &Operation) -> Option<&Trigger> {
         Operation::Second { until, .. }
         | Operation::TakeLease { until, .. }
         | Operation::NodeStop { until, .. }
+        | Operation::NodeFault { until, .. }
         | Operation::WebhookDown { until, .. }
         | Operation::Recreate { until, .. }
         | Operation::Flip { until, .. } => until.as_deref(),
@@ -90,6 +91,7 @@ fn is_undone(operation: &Operation) -> bool {
             | Operation::Second { .. }
             | Operation::TakeLease { .. }
             | Operation::NodeStop { .. }
+            | Operation::NodeFault { .. }
             | Operation::WebhookDown { .. }
             | Operation::Kill { start: Start::When(_), .. }
             | Operation::Term { start: Start::When(_), .. }

@@ -163,6 +163,8 @@ fn plans_read_and_write_the_forms_of_the_api() {
         {"action": "lost-answer", "how": "reset", "times": 3, "trigger": {"request": {}}, "with": "previous"},
         {"action": "skip", "until": {"write": {"name": "x"}}, "trigger": {"event": {"type": "MODIFIED"}}},
         {"action": "leap", "by": "-30m0s"},
+        {"action": "node-fault", "node": "n", "fault": "slow", "value": "3", "after": "5s", "duration": "1m", "every": "1h"},
+        {"action": "node-fault", "node": "n", "fault": "crash", "until": {"time": {"after": "6m"}}},
     ]);
     let plan: Plan = serde_json::from_value(json!({"actions": actions})).unwrap();
     let again: Plan = serde_json::from_value(serde_json::to_value(&plan).unwrap()).unwrap();
