@@ -9,6 +9,7 @@ use crate::retention;
 use crate::schedule::Schedule;
 use crate::storage::Storage;
 use crate::store_size;
+use kstore_api::gate::GateSet;
 use kstore_api::version::Minor;
 use kstore_apiserver::{ApiServer, InProcess, ServerConfig, ServerImage};
 use kstore_client::manifest::ManifestObject;
@@ -71,8 +72,9 @@ pub struct ControlPlane {
     elects_leaders: bool,
     elects_nodes: bool,
     has_node_users: bool,
-    /// The version of Kubernetes that the API server serves.
+    /// The version of Kubernetes that the API server serves, and its feature gates.
     minor: Minor,
+    gates: GateSet,
     /// The components that have not started.
     waiting: Components,
     running: RunningComponents,
@@ -148,7 +150,7 @@ impl ControlPlane {
         let has_attempts = components.scheduler.is_some() || !origin.attempts.is_empty();
         let attempts = has_attempts.then_some(origin.attempts);
         server.attempts = attempts.clone().map(|log| Arc::new(LocalAttempts(log)) as _);
-        let minor = server.opt_in.minor();
+        let (minor, gates) = (server.opt_in.minor(), server.opt_in.gates());
         let has_node_users = server.access.authorization.current().judge_nodes();
         let unlayered = start_server(schedule.storage(storage), server, origin.image, &phases.core).await?;
         let api = unlayered.clone().layered(|router| middleware.layer(router, store.as_ref()));
@@ -174,6 +176,7 @@ impl ControlPlane {
             elects_nodes: config.elects_nodes,
             has_node_users,
             minor,
+            gates,
             waiting: components,
             running: RunningComponents::default(),
             nodes: Handle::ended(),
@@ -202,8 +205,8 @@ impl ControlPlane {
     fn controllers(&self, config: kstore_controllers::Config) -> Component {
         let (accounts, metrics) = (self.accounts(), self.metrics.clone());
         let caches = self.caches.controllers.clone();
-        let minor = self.minor;
-        let config = kstore_controllers::Config { accounts, metrics, caches, minor, ..config };
+        let (minor, gates) = (self.minor, self.gates);
+        let config = kstore_controllers::Config { accounts, metrics, caches, minor, gates, ..config };
         let user = UserInfo::new("system:kube-controller-manager", None::<&str>);
         Component::controllers(config, self.client(user, "controllers"), &self.nondet)
     }

@@ -5,6 +5,7 @@ use crate::networks::Networks;
 use crate::signing_authority::SigningAuthority;
 use crate::token_signer::TokenSigner;
 use jiff::SignedDuration;
+use kstore_api::gate::GateSet;
 use kstore_api::version::Minor;
 use kstore_informer::CacheSet;
 use kstore_informer::metrics::Registry;
@@ -19,6 +20,8 @@ pub struct Config {
     pub root_ca: String,
     /// The Kubernetes version of the API server.
     pub minor: Minor,
+    /// The feature gates of the API server.
+    pub gates: GateSet,
     /// The controllers to run.
     pub controllers: Selection,
     /// The identity of each controller's writes.
@@ -39,6 +42,18 @@ pub struct Config {
     pub metrics: Registry,
     /// The caches of the controllers, perhaps from an image.
     pub caches: CacheSet,
+}
+
+impl Config {
+    /// The version of Kubernetes by whose rules a feature of the controllers works that is on from `since` on: the API server's, or one before
+    /// `since` if the feature's gate is off.
+    pub(crate) fn version_with(&self, gate: &str, since: Minor) -> Minor {
+        let before = Minor::ALL.into_iter().rev().find(|minor| *minor < since).unwrap_or(self.minor);
+        match self.gates.lacks(self.minor, gate) {
+            true => self.minor.min(before),
+            false => self.minor,
+        }
+    }
 }
 
 /// The controllers to run.
@@ -116,5 +131,21 @@ impl Default for UnusedTokenPeriod {
     /// A year, as upstream.
     fn default() -> Self {
         Self(SignedDuration::from_hours(365 * 24))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feature_that_is_off_is_that_of_the_version_before_it() {
+        let of = |minor, is_on: bool| {
+            let gates =
+                GateSet::of(minor, |gate| if gate.name == "HPAScaleToZero" { is_on } else { gate.is_on });
+            Config { minor, gates, ..Config::default() }.version_with("HPAScaleToZero", Minor::V37)
+        };
+        assert_eq!((of(Minor::V37, true), of(Minor::V37, false)), (Minor::V37, Minor::V36));
+        assert_eq!((of(Minor::V35, true), of(Minor::V35, false)), (Minor::V35, Minor::V35));
     }
 }

@@ -71,6 +71,42 @@ fn condition<'o>(object: &'o Value, kind: &str) -> &'o str {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn feature_gates_decide_about_members_subresources_names_and_permissions() {
+    const FLAG: &str = "--feature-gates=HostnameOverride=true,RelaxedServiceNameValidation=true,PodLevelResources=false,\
+        InPlacePodVerticalScaling=false,KubeletServiceAccountTokenForCredentialProviders=false,WatchList=false";
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--components", "apiserver", "--kubernetes-version", "1.34"];
+    let launch = Launch::in_memory(SERVER, dir.path()).args(&args);
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {
+        "resources": {"limits": {"cpu": "1"}}, "hostnameOverride": "b",
+        "containers": [{"name": "c", "image": "d"}],
+    }});
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "1st"},
+        "spec": {"clusterIP": "None", "selector": {"a": "b"}}});
+    for (launch, has_changed) in [(launch.clone(), false), (launch.args(&[FLAG]), true)] {
+        let server = launch.start().unwrap();
+        let https = https(&server);
+        let send =
+            async |method: &str, path: &str, body: &Value| https.call(method, path, &body.to_string()).await;
+        let created = send("POST", "/api/v1/namespaces/default/pods", &pod).await.json();
+        assert_eq!(created["spec"]["hostnameOverride"] == "b", has_changed, "{created}");
+        assert_eq!(created["spec"]["resources"].is_object(), !has_changed, "{created}");
+        let named = send("POST", "/api/v1/namespaces/default/services", &service).await;
+        assert_eq!(named.code, if has_changed { 201 } else { 422 });
+        let core = https.call("GET", "/api/v1", "").await.json().to_string();
+        assert_eq!(core.contains("pods/resize"), !has_changed);
+        let resize = https.call("GET", "/api/v1/namespaces/default/pods/a/resize", "").await;
+        assert_eq!(resize.code, if has_changed { 404 } else { 200 });
+        let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node";
+        let rules = https.call("GET", role, "").await.json()["rules"].to_string();
+        assert_eq!(rules.contains("\"serviceaccounts\""), !has_changed, "{rules}");
+        let watch = "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
+        let watched = https.call("GET", watch, "").await;
+        assert_eq!(watched.code, if has_changed { 422 } else { 200 });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn optional_apis_are_served_only_if_asked_for() {
     let paths = ["certificates.k8s.io/v1beta1", "storagemigration.k8s.io/v1beta1"];
     let dir = tempfile::tempdir().unwrap();

@@ -3,7 +3,6 @@
 use kstore_api::kind::Kinds;
 use kstore_api::object::{list, text};
 use kstore_api::resource::Resource;
-use kstore_api::version::Minor;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -17,10 +16,13 @@ pub(crate) const VIRTUAL: [(&str, &str); 6] = [
     ("authorization.k8s.io", "subjectaccessreviews"),
 ];
 
-/// Whether webhooks never see requests for the resource: reviews since Kubernetes 1.37 (`ExcludeAdmissionWebhookVirtualResources`), so that
-/// a webhook that asks the API server about its own callers does not call itself.
+/// The gate of webhooks without reviews, which is on since Kubernetes 1.37.
+const EXCLUSION: &str = "ExcludeAdmissionWebhookVirtualResources";
+
+/// Whether webhooks never see requests for the resource, so that a webhook that asks the API server about its own callers does not call
+/// itself.
 pub(crate) fn is_virtual(resource: &Resource) -> bool {
-    resource.minor >= Minor::V37 && VIRTUAL.contains(&(resource.group, resource.plural))
+    VIRTUAL.contains(&(resource.group, resource.plural)) && resource.has_gate(EXCLUSION)
 }
 
 /// The reviews that rules of a webhook configuration name and its webhooks do not see, as `PLURAL.GROUP`, sorted. A rule with a wildcard
@@ -43,6 +45,7 @@ pub(super) fn named_in_vain(configuration: &Value, kinds: &Kinds) -> Vec<String>
 mod tests {
     use super::*;
     use kstore_api::kind::OptIn;
+    use kstore_api::version::Minor;
     use serde_json::json;
 
     #[test]

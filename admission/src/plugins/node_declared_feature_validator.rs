@@ -2,7 +2,6 @@
 
 use crate::plugin::{Enabled, Plugin, Review, Row};
 use kstore_api::admission::Operation;
-use kstore_api::gate;
 use kstore_api::object::{list, semantically_equal, text};
 use kstore_registry::undecided::Undecided;
 use serde_json::Value;
@@ -33,7 +32,7 @@ impl Plugin for NodeDeclaredFeatureValidator {
         if name.is_empty() || pod["metadata"]["generation"] == old["metadata"]["generation"] {
             return Ok(());
         }
-        let is_on = gate::find(subject.resource.minor, "NodeDeclaredFeatures").is_some_and(|gate| gate.is_on);
+        let is_on = subject.resource.has_gate("NodeDeclaredFeatures");
         let required = required_features(&pod["spec"], &old["spec"]);
         if !is_on || required.is_empty() {
             return Ok(());

@@ -6,6 +6,7 @@
 //! kinds. Equal rows are made once: a definition that is deleted and created again gets its former rows.
 //! [`MAX_CUSTOM_ROWS`] bounds the memory that clients can occupy by inventing names.
 
+use crate::gate::GateSet;
 use crate::group_version::model_name;
 use crate::name::NameRule;
 use crate::resource::{
@@ -129,10 +130,11 @@ impl CustomRow {
             rules: Box::leak(Box::new(rules)),
             custom: Some(Box::leak(Box::new(CustomFacts { stored_as }))),
             minor: Minor::DEFAULT,
+            gates: GateSet::DEFAULT,
             drops_unknown: false,
             deprecated: None,
-            former_name_rule: None,
-            former_generation: None,
+            name_rule_without: None,
+            generation_without: None,
             versions: Versions::ALL,
         }
     }
@@ -148,7 +150,7 @@ impl CustomRow {
         let made =
             wanted.into_iter().filter(|(wanted, _)| *wanted).map(|(_, (name, group, version, kind))| {
                 let object_type = schema::of(group, version, kind).filter(|_| name == "scale");
-                Subresource { name, group, version, kind, object_type, verbs: GET_PATCH_UPDATE }
+                Subresource { name, group, version, kind, object_type, verbs: GET_PATCH_UPDATE, gate: "" }
             });
         Box::leak(made.collect())
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Rows of all served kinds, with the look-ups that requests need.
 #[derive(Clone, Debug)]
 pub struct Kinds {
-    /// The built-in kinds that each server of this version serves.
+    /// The built-in kinds that each server of this version and these gates serves.
     built_in: &'static VersionRows,
     /// The version of the server, and its optional kinds and features.
     opt_in: OptIn,
@@ -43,7 +43,7 @@ impl Kinds {
     /// Rows of a built-in group and plural are left out: the built-in kind wins.
     #[must_use]
     pub fn new(opt_in: OptIn, served: &[&'static Resource], stored: &[&'static Resource]) -> Self {
-        let built_in = version_rows::of_data(opt_in.minor(), opt_in.has_newer_data());
+        let built_in = version_rows::of_view(opt_in.minor(), opt_in.gates(), opt_in.has_newer_data());
         let is_built_in = |row: &&Resource| {
             let is_same = |own: &&Resource| own.group == row.group && own.plural == row.plural;
             built_in.all.iter().any(is_same) || opt_in.has(row.group, row.plural)

@@ -3,6 +3,7 @@
 //! kind are in `schema`, their validation is in `validate`. A row is a [`Resource`].
 
 mod custom;
+mod effect;
 mod kinds;
 pub mod opt_in;
 mod row_index;
@@ -15,6 +16,7 @@ use crate::group_version::split_api_version;
 use crate::resource::Resource;
 use crate::version::Minor;
 pub use custom::{CustomRow, MAX_CUSTOM_ROWS, TooManyKinds};
+pub use effect::Effect;
 pub use kinds::Kinds;
 pub use opt_in::{OptIn, OptionalKind};
 pub use table::{OPT_IN, RESOURCES};
@@ -27,7 +29,7 @@ impl Resource {
             return row;
         }
         let Some(id) = self.storage_version else { return self };
-        let rows = version_rows::of_data(self.minor, self.drops_unknown);
+        let rows = version_rows::of_view(self.minor, self.gates, self.drops_unknown);
         rows.stored_as(id).expect("a storage version names a row of the table")
     }
 }

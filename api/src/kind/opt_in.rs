@@ -12,7 +12,7 @@
 //! of its server; code that only needs the rules of an object that exists asks [`super::known`].
 
 use super::{OPT_IN, version_rows};
-use crate::gate;
+use crate::gate::{self, GateSet};
 use crate::resource::Resource;
 use crate::strategy::Features;
 use crate::version::Minor;
@@ -31,6 +31,7 @@ pub struct OptionalKind {
 #[derive(Clone, Debug)]
 pub struct OptIn {
     minor: Minor,
+    gates: GateSet,
     has_newer_data: bool,
     rows: Vec<&'static Resource>,
     features: Features,
@@ -51,7 +52,7 @@ pub type ApiSwitches<'a> = BTreeMap<&'a str, bool>;
 impl PartialEq for OptIn {
     fn eq(&self, other: &Self) -> bool {
         let ids = |opt_in: &Self| opt_in.rows.iter().map(|row| row.id()).collect::<Vec<_>>();
-        let data = |opt_in: &Self| (opt_in.minor, opt_in.has_newer_data);
+        let data = |opt_in: &Self| (opt_in.minor, opt_in.gates, opt_in.has_newer_data);
         data(self) == data(other) && ids(self) == ids(other) && self.features == other.features
     }
 }
@@ -83,7 +84,7 @@ impl OptIn {
             scheduling_groups: has_gate(SCHEDULING_GROUPS),
             static_manifests: has_gate(STATIC_MANIFESTS),
         };
-        Self { minor, has_newer_data: false, rows: served.collect(), features }
+        Self { minor, gates: GateSet::DEFAULT, has_newer_data: false, rows: served.collect(), features }
     }
 
     /// The optional kinds of these APIs (`group/version` or `group/version/resource`) of a version, with all optional features.
@@ -108,10 +109,34 @@ impl OptIn {
     /// parsing of each object.
     #[must_use]
     pub fn with_newer_data(self) -> Self {
-        let optional = &version_rows::of_data(self.minor, true).optional;
+        Self { has_newer_data: true, ..self }.with_own_rows()
+    }
+
+    /// The same with other feature gates than those that the version has by default: they decide about members, rules, subresources and
+    /// permissions. [`OptIn::of`] asks which kinds they turn on.
+    #[must_use]
+    pub fn with_gates(self, gates: GateSet) -> Self {
+        Self { gates, ..self }.with_own_rows()
+    }
+
+    /// The same kinds, in rows that state gates and data.
+    fn with_own_rows(self) -> Self {
+        let optional = &version_rows::of_view(self.minor, self.gates, self.has_newer_data).optional;
         let rows = optional.iter().map(|(row, _)| *row);
         let rows = rows.filter(|row| self.rows.iter().any(|own| own.id() == row.id())).collect();
-        Self { has_newer_data: true, rows, ..self }
+        Self { rows, ..self }
+    }
+
+    /// The feature gates.
+    #[must_use]
+    pub fn gates(&self) -> GateSet {
+        self.gates
+    }
+
+    /// Whether a feature gate is on. A gate that the version does not know is off.
+    #[must_use]
+    pub fn has_gate(&self, name: &str) -> bool {
+        self.gates.has(self.minor, name)
     }
 
     /// Whether the storage has data of newer versions.

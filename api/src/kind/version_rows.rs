@@ -1,12 +1,13 @@
-//! [`VersionRows`]: the rows of the built-in kinds of one version of Kubernetes, with look-ups. Those of the default version are the
-//! statics of [`super::table`]; those of another version are copies that state it, made once in a process.
+//! [`VersionRows`]: the rows of the built-in kinds of one version of Kubernetes and set of feature gates, with look-ups. Those of the default
+//! version and gates are the statics of [`super::table`]; others are copies that state both, made once in a process.
 
 use super::row_index::RowIndex;
 use super::{OPT_IN, RESOURCES};
+use crate::gate::GateSet;
 use crate::resource::{Resource, ResourceId};
 use crate::version::Minor;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The built-in kinds of one version.
 #[derive(Debug)]
@@ -24,24 +25,33 @@ pub(super) struct VersionRows {
     by_root: BTreeMap<&'static str, &'static Resource>,
 }
 
-/// The rows of a version.
+/// The rows of a version with its default gates.
 pub(super) fn of(minor: Minor) -> &'static VersionRows {
-    of_data(minor, false)
+    of_view(minor, GateSet::DEFAULT, false)
 }
 
-/// The rows of a version whose server's data are its own, or those of newer versions, too.
-pub(super) fn of_data(minor: Minor, has_newer: bool) -> &'static VersionRows {
+/// The rows of a version with these gates, whose server's data are its own, or those of newer versions, too.
+pub(super) fn of_view(minor: Minor, gates: GateSet, has_newer: bool) -> &'static VersionRows {
+    /// Those of other gates: a server has one set of them, from its command line.
+    static CHANGED: Mutex<BTreeMap<(Minor, GateSet, bool), &'static VersionRows>> =
+        Mutex::new(BTreeMap::new());
     static ALL: [[OnceLock<VersionRows>; 2]; Minor::ALL.len()] =
         [const { [const { OnceLock::new() }; 2] }; Minor::ALL.len()];
-    ALL[minor as usize][usize::from(has_newer)].get_or_init(|| VersionRows::make(minor, has_newer))
+    if gates.is_default() {
+        let rows = &ALL[minor as usize][usize::from(has_newer)];
+        return rows.get_or_init(|| VersionRows::make(minor, gates, has_newer));
+    }
+    let mut changed = CHANGED.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = changed.entry((minor, gates, has_newer));
+    made.or_insert_with(|| Box::leak(Box::new(VersionRows::make(minor, gates, has_newer))))
 }
 
 impl VersionRows {
-    fn make(minor: Minor, has_newer: bool) -> Self {
+    fn make(minor: Minor, gates: GateSet, has_newer: bool) -> Self {
         let row = |row: &'static Resource| -> &'static Resource {
-            match minor == row.minor && !has_newer {
+            match minor == row.minor && gates == row.gates && !has_newer {
                 true => row,
-                false => Box::leak(Box::new(row.of_minor(minor, has_newer))),
+                false => Box::leak(Box::new(row.of_view(minor, gates, has_newer))),
             }
         };
         let optional = OPT_IN.iter().map(|kind| (row(&kind.row), kind.gate));

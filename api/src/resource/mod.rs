@@ -9,6 +9,7 @@ mod rules;
 mod subresource;
 mod warnings;
 
+use crate::gate::GateSet;
 use crate::name::NameRule;
 use crate::schema::{self, Type};
 use crate::version::{MAJOR, Minor, Versions};
@@ -95,6 +96,8 @@ pub struct Subresource {
     pub(crate) object_type: Option<&'static Type>,
     /// Supported verbs, sorted.
     pub verbs: &'static [&'static str],
+    /// The feature gate without which a server does not have it; empty if there is none.
+    pub(crate) gate: &'static str,
 }
 
 /// Since when a kind is deprecated in its version, until when it is served, and what to use instead.
@@ -163,14 +166,16 @@ pub struct Resource {
     pub custom: Option<&'static CustomFacts>,
     /// The version of Kubernetes whose API the row is part of: that of its server.
     pub minor: Minor,
+    /// The feature gates of the row's server. A custom resource's row has those that its version has by default.
+    pub(crate) gates: GateSet,
     /// Whether a newer version of Kubernetes may have stored members of the objects that the row's version lacks: reads drop them.
     pub(crate) drops_unknown: bool,
     /// The deprecation of the kind, if it is deprecated in any version.
     pub(crate) deprecated: Option<Deprecation>,
-    /// The grammar of `metadata.name` up to a version of Kubernetes, where it was another one.
-    pub(crate) former_name_rule: Option<(Minor, NameRule)>,
-    /// What increments `metadata.generation` up to a version of Kubernetes, where it was something else.
-    pub(crate) former_generation: Option<(Minor, GenerationRule)>,
+    /// The grammar of `metadata.name` without a feature gate, where it is another one.
+    pub(crate) name_rule_without: Option<(&'static str, NameRule)>,
+    /// What increments `metadata.generation` without a feature gate, where it is something else.
+    pub(crate) generation_without: Option<(&'static str, GenerationRule)>,
     /// The versions of Kubernetes that have the resource.
     pub(crate) versions: Versions,
 }
@@ -209,14 +214,19 @@ impl Resource {
         Some(text)
     }
 
-    /// The row in another version of Kubernetes, for data of newer versions if `drops_unknown`.
-    pub(crate) fn of_minor(&self, minor: Minor, drops_unknown: bool) -> Self {
-        let name_rule = match self.former_name_rule {
-            Some((until, former)) if minor <= until => former,
+    /// Whether a feature gate is on in the row's server. A gate that its version does not know is off.
+    pub fn has_gate(&self, name: &str) -> bool {
+        self.gates.has(self.minor, name)
+    }
+
+    /// The row in another version of Kubernetes, or with other gates, for data of newer versions if `drops_unknown`.
+    pub(crate) fn of_view(&self, minor: Minor, gates: GateSet, drops_unknown: bool) -> Self {
+        let name_rule = match self.name_rule_without {
+            Some((gate, rule)) if !gates.has(minor, gate) => rule,
             _ => self.name_rule,
         };
-        let generation = match self.former_generation {
-            Some((until, former)) if minor <= until => former,
+        let generation = match self.generation_without {
+            Some((gate, rule)) if !gates.has(minor, gate) => rule,
             _ => self.generation,
         };
         let type_of = |group, version, kind| schema::of_minor(minor, group, version, kind);
@@ -224,9 +234,10 @@ impl Resource {
             object_type: type_of(sub.group, sub.version, sub.kind),
             ..*sub
         };
-        let subresources = Box::leak(self.subresources.iter().map(below).collect());
+        let is_served = |sub: &&Subresource| sub.gate.is_empty() || !gates.lacks(minor, sub.gate);
+        let subresources = Box::leak(self.subresources.iter().filter(is_served).map(below).collect());
         let object_type = type_of(self.group, self.version, self.kind);
-        Self { minor, drops_unknown, name_rule, generation, object_type, subresources, ..*self }
+        Self { minor, gates, drops_unknown, name_rule, generation, object_type, subresources, ..*self }
     }
 
     /// The type of the objects in the field table; `None` for custom resources.

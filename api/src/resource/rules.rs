@@ -23,8 +23,8 @@ pub(crate) struct KindRules {
     pub(crate) shares_template_labels: bool,
     /// Path of the pod or pod template in an object; its `spec` is a pod specification.
     pub(crate) pod_template: Option<&'static [&'static str]>,
-    /// Drops members of features that are off by default, besides those of the pod template.
-    pub(crate) drop_disabled: fn(&mut Value, Minor),
+    /// Drops members that no version uses, but has in its types.
+    pub(crate) drop_disabled: fn(&mut Value),
     /// Whether a create keeps the status that the client sent.
     pub(crate) keeps_status_at_create: bool,
     /// Prepares a new object: its first status, and members that the server derives.

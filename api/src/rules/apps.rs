@@ -63,7 +63,6 @@ pub(crate) static REPLICA_SET: KindRules = KindRules {
 pub(crate) static STATEFUL_SET: KindRules = KindRules {
     defaults: defaults::workload::stateful_set,
     pod_template: TEMPLATE,
-    drop_disabled: strategy::disabled::of_stateful_set,
     create: workload::stateful_set_create,
     change: |new, old, errors| {
         workload::stateful_set(new, errors);

@@ -116,7 +116,6 @@ pub(crate) static PERSISTENT_VOLUME_CLAIM: KindRules = KindRules {
 };
 
 pub(crate) static POD: KindRules = KindRules {
-    drop_disabled: strategy::disabled::of_pod,
     defaults: defaults::pod::pod,
     pod_template: Some(&[]),
     prepare_create: strategy::pod::prepare_create,

@@ -43,7 +43,7 @@ impl KindRules {
         defaults: |_| {},
         shares_template_labels: false,
         pod_template: None,
-        drop_disabled: |_, _| {},
+        drop_disabled: |_| {},
         keeps_status_at_create: false,
         prepare_create: |_| {},
         prepare_update: |_, _| {},

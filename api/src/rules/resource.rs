@@ -48,7 +48,6 @@ pub(crate) static RESOURCE_CLAIM_TEMPLATE: KindRules = KindRules {
 };
 
 pub(crate) static RESOURCE_SLICE: KindRules = KindRules {
-    drop_disabled: strategy::disabled::of_resource_slice,
     prepare_create: strategy::devices::date_taints,
     prepare_update: strategy::devices::keep_dates,
     subresources: &[SubresourceRules {

@@ -4,10 +4,9 @@ use crate::resource::{KindRules, SubresourceRules};
 use crate::validate::groups::storage;
 use crate::validate::warning;
 use crate::version::Minor;
-use crate::{check, defaults, strategy, table};
+use crate::{check, defaults, table};
 
 pub(crate) static CSI_DRIVER: KindRules = KindRules {
-    drop_disabled: strategy::disabled::of_csi_driver,
     defaults: defaults::storage::driver,
     content: |object, _, errors| storage::csi_driver(object, errors),
     change: storage::csi_driver_change,

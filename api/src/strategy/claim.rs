@@ -9,10 +9,6 @@ use serde_json::{Value, json};
 pub(crate) fn prepare(object: &mut Value, stored: Option<&Value>) {
     let Some(spec) = object.get_mut("spec").filter(|spec| spec.is_object()) else { return };
     let had = |member: &str| stored.is_some_and(|stored| !stored["spec"][member].is_null());
-    if !text(&spec["dataSourceRef"], "namespace").is_empty() && !had("dataSourceRef") {
-        // Sources in other namespaces are not supported.
-        remove(spec, "dataSourceRef");
-    }
     if spec["dataSourceRef"].is_null() && !had("dataSource") && !is_known(&spec["dataSource"]) {
         remove(spec, "dataSource");
     }

@@ -1,18 +1,52 @@
-//! Drops members of features that are off by default, silently, as a server that does not know them yet.
+//! Drops the members of features that are off, where the field table does not say all of it: what is left of an object without them, and
+//! features that [`super::Features`] decides. Silently, as a server that does not know them yet.
 //!
 //! Follows `DropDisabledPodFields`.
 
 use super::remove;
 use crate::object::list;
 use crate::resource::Resource;
-use crate::version::Minor;
 use serde_json::Value;
 
-/// Drops disabled members. Runs at create and update, before validation.
-pub(super) fn drop_disabled_fields(resource: &Resource, object: &mut Value) {
-    (resource.rules.drop_disabled)(object, resource.minor);
+/// The gate of signals that stop a container.
+const STOP_SIGNALS: &str = "ContainerStopSignals";
+
+/// The gate of claims that are filled from other namespaces.
+const FOREIGN_SOURCES: &str = "CrossNamespaceVolumeDataSource";
+
+/// Drops disabled members. Runs at create and update, before validation. `old` is the object that an update replaces: a feature that it uses
+/// may stay in use.
+pub(super) fn drop_disabled_fields(resource: &Resource, object: &mut Value, old: Option<&Value>) {
+    (resource.rules.drop_disabled)(object);
+    drop_stop_signals(resource, object, old);
+    if resource.is("", "persistentvolumeclaims") {
+        drop_foreign_source(resource, object, old);
+    }
+}
+
+/// Drops the stop signals of containers, each with its lifecycle if nothing else is in it.
+fn drop_stop_signals(resource: &Resource, object: &mut Value, old: Option<&Value>) {
+    let has_signal = |container: &Value| !container["lifecycle"]["stopSignal"].is_null();
+    let uses = |template: &Value| {
+        CONTAINERS.iter().any(|name| list(&template["spec"][*name]).iter().any(has_signal))
+    };
+    if !resource.pod_template(object).is_some_and(uses)
+        || old.and_then(|old| resource.pod_template(old)).is_some_and(uses)
+        || resource.has_gate(STOP_SIGNALS)
+    {
+        return;
+    }
     if let Some(spec) = pod_spec_of(resource, object) {
-        pod_spec(spec);
+        CONTAINERS.iter().for_each(|name| items(spec, name).for_each(stop_signal));
+    }
+}
+
+/// Drops the source of a claim in another namespace.
+fn drop_foreign_source(resource: &Resource, object: &mut Value, old: Option<&Value>) {
+    let namespace = object["spec"]["dataSourceRef"]["namespace"].as_str().unwrap_or_default();
+    let was_used = || old.is_some_and(|old| !old["spec"]["dataSourceRef"].is_null());
+    if !namespace.is_empty() && !was_used() && !resource.has_gate(FOREIGN_SOURCES) {
+        remove_at(object, &["spec"], "dataSourceRef");
     }
 }
 
@@ -57,55 +91,10 @@ fn projects_trust_bundles(template: &Value) -> bool {
     sources.into_iter().any(|source| !source["clusterTrustBundle"].is_null())
 }
 
-/// Drops the disabled members of a Node.
-pub(crate) fn of_node(object: &mut Value, _: Minor) {
+/// Drops the members of a Node that no version uses any longer.
+pub(crate) fn of_node(object: &mut Value) {
     remove_at(object, &["spec"], "configSource");
     remove_at(object, &["status"], "config");
-}
-
-/// Drops the members of a pod's status whose gates are off in every version.
-pub(crate) fn of_pod(object: &mut Value, _: Minor) {
-    let Some(status) = object.get_mut("status").filter(|status| status.is_object()) else { return };
-    remove(status, "nodeAllocatableResourceClaimStatuses");
-    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
-        for container in items(status, list) {
-            remove(container, "stopSignal");
-            items(container, "volumeMounts").for_each(|mount| remove(mount, "volumeStatus"));
-        }
-    }
-}
-
-/// Drops the members of a ResourceSlice whose gates are off in every version: lists of values.
-pub(crate) fn of_resource_slice(object: &mut Value, _: Minor) {
-    for device in object.get_mut("spec").into_iter().flat_map(|spec| items(spec, "devices")) {
-        let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
-        for attribute in attributes.into_iter().flat_map(|all| all.values_mut()) {
-            for list in ["ints", "bools", "strings", "versions"] {
-                remove(attribute, list);
-            }
-        }
-    }
-}
-
-/// Drops the members of a Lease for coordinated elections, which are off in every version.
-pub(crate) fn of_lease(object: &mut Value, _: Minor) {
-    for member in ["strategy", "preferredHolder"] {
-        remove_at(object, &["spec"], member);
-    }
-}
-
-/// Drops the disabled members of a CSIDriver.
-pub(crate) fn of_csi_driver(object: &mut Value, minor: Minor) {
-    if minor < Minor::V37 {
-        remove_at(object, &["spec"], "preventPodSchedulingIfMissing");
-    }
-}
-
-/// Drops the disabled members of a StatefulSet outside its template.
-pub(crate) fn of_stateful_set(object: &mut Value, minor: Minor) {
-    if minor < Minor::V37 {
-        remove_at(object, &["spec", "updateStrategy", "rollingUpdate"], "maxUnavailable");
-    }
 }
 
 fn at<'o>(object: &'o mut Value, path: &[&str]) -> Option<&'o mut Value> {
@@ -122,11 +111,8 @@ fn items<'o>(object: &'o mut Value, member: &str) -> impl Iterator<Item = &'o mu
     object.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-fn pod_spec(spec: &mut Value) {
-    for list in ["containers", "initContainers", "ephemeralContainers"] {
-        items(spec, list).for_each(stop_signal);
-    }
-}
+/// The lists of containers of a pod.
+const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 /// Removes the stop signal, and the lifecycle if nothing else is in it.
 fn stop_signal(container: &mut Value) {

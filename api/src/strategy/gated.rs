@@ -1,10 +1,10 @@
-//! Drops the members of features that a version of Kubernetes has and that are off in it, silently, as `PrepareForCreate` and
+//! Drops the members of features that a version of Kubernetes has and that are off in the server, silently, as `PrepareForCreate` and
 //! `PrepareForUpdate` do. The field table says which gates a member needs.
 
-use crate::gate;
+use crate::gate::GateSet;
 use crate::resource::Resource;
 use crate::schema::marked::MarkedFields;
-use crate::schema::{Field, Shape, Type};
+use crate::schema::{Field, Shape, Type, all_minor};
 use crate::version::Minor;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -20,10 +20,16 @@ const ELSEWHERE: [&str; 3] =
 /// Drops disabled members of an object. `old` is the object that an update replaces: a feature that it uses may stay in use.
 pub(super) fn drop_gated(resource: &Resource, object: &mut Value, old: Option<&Value>) {
     let Some(ty) = resource.object_type() else { return };
-    let types = disabled_fields(resource.minor);
+    let (minor, gates) = (resource.minor, resource.gates);
+    let types = match gates.is_default() {
+        true => disabled_fields(minor),
+        false => gated_fields(minor),
+    };
     let mut disabled = BTreeSet::new();
     visit(types, object, ty, &mut |field, _| {
-        disabled.insert(field.gates());
+        if is_disabled(field, minor, gates) {
+            disabled.insert(field.gates());
+        }
     });
     if disabled.is_empty() {
         return;
@@ -38,18 +44,32 @@ pub(super) fn drop_gated(resource: &Resource, object: &mut Value, old: Option<&V
     remove(types, object, ty, &disabled);
 }
 
-/// Where objects of a version have members of disabled features. Few types have any: a write looks at these alone.
+/// Where objects of a version have members of features that are off by default. Few types have any: a write looks at these alone.
 fn disabled_fields(minor: Minor) -> &'static MarkedFields {
     static ALL: [OnceLock<MarkedFields>; Minor::ALL.len()] = [const { OnceLock::new() }; Minor::ALL.len()];
     ALL[minor as usize].get_or_init(|| {
-        let is_disabled = |field: &&Field| field.gates().iter().any(|gate| is_off(minor, gate));
-        MarkedFields::find(minor, |ty| ty.fields.iter().filter(is_disabled).collect())
+        let marked = |field: &&Field| is_disabled(field, minor, GateSet::DEFAULT);
+        MarkedFields::find(minor, |ty| ty.fields.iter().filter(marked).collect())
     })
 }
 
-/// Whether a feature is off in a version.
-fn is_off(minor: Minor, gate: &str) -> bool {
-    !ELSEWHERE.contains(&gate) && gate::find(minor, gate).is_some_and(|gate| !gate.is_on)
+/// Where objects of a version have members of features that a server may have or not. Servers with other gates than those by default look at
+/// all of them, so that one table serves every set of gates.
+fn gated_fields(minor: Minor) -> &'static MarkedFields {
+    static ALL: [OnceLock<MarkedFields>; Minor::ALL.len()] = [const { OnceLock::new() }; Minor::ALL.len()];
+    ALL[minor as usize].get_or_init(|| {
+        MarkedFields::find(minor, |ty| ty.fields.iter().filter(|field| !field.gates().is_empty()).collect())
+    })
+}
+
+/// Whether a gate of a member is off, and decides about it here.
+fn is_disabled(field: &Field, minor: Minor, gates: GateSet) -> bool {
+    field.gates().iter().any(|gate| !ELSEWHERE.contains(gate) && gates.lacks(minor, gate))
+}
+
+/// Whether the gate decides about members of objects in a version.
+pub(crate) fn is_of_members(minor: Minor, gate: &str) -> bool {
+    all_minor(minor).any(|ty| ty.fields.iter().any(|field| field.gates().contains(&gate)))
 }
 
 /// Shows each member of a disabled feature that a value of a type has. Its depth is that of the types, whose circles are JSON schemas
@@ -173,7 +193,7 @@ mod tests {
                 let Some(spec) = ty.field("spec").and_then(Field::struct_type) else { continue };
                 for field in spec.fields.iter().filter(|field| !field.gates().is_empty()) {
                     let mut object = json!({"spec": {field.name: 1}});
-                    let off = field.gates().iter().any(|gate| is_off(minor, gate));
+                    let off = is_disabled(field, minor, GateSet::DEFAULT);
                     let disabled = BTreeSet::from([field.gates()]);
                     remove(types, &mut object, ty, &disabled);
                     assert_eq!(object["spec"].get(field.name).is_none(), off, "{minor} {}", field.name);
@@ -241,36 +261,115 @@ mod tests {
         (".dataSourceRef.namespace", "in a template of claims, it is decided when the claim is made"),
     ];
 
+    /// A member behind gates, and its kind in a version.
+    struct Gated {
+        row: &'static Resource,
+        way: Vec<&'static Field>,
+    }
+
+    impl Gated {
+        fn path(&self) -> String {
+            self.way.iter().map(|field| field.name).collect::<Vec<_>>().join(".")
+        }
+
+        /// Whether every gate of the member, and of those around it, is on.
+        fn is_on(&self, gates: GateSet) -> bool {
+            let mut all = self.way.iter().flat_map(|field| field.gates());
+            all.all(|gate| !gates.lacks(self.row.minor, gate))
+        }
+
+        /// The member's fault if a write through a server with these gates does not keep or drop it as they say.
+        fn fault(&self, gates: GateSet) -> Option<String> {
+            let row = &*Box::leak(Box::new(self.row.of_view(self.row.minor, gates, false)));
+            let (path, is_on) = (self.path(), self.is_on(gates));
+            let mut object = object_of(&self.way);
+            if path.starts_with("status.") {
+                prepare_update(row, "status", &mut object, &json!({"metadata": {}, "spec": {}}));
+            } else {
+                prepare_create(row, &mut object);
+            }
+            let is_otherwise = OTHERWISE.iter().any(|(end, _)| path.contains(end));
+            (has(&object, &self.way) != is_on && !is_otherwise)
+                .then(|| format!("{} {}: {path}: expected {is_on}", row.minor, row.kind))
+        }
+    }
+
+    /// The members behind gates of every stored kind of a version.
+    fn all_gated(minor: Minor) -> Vec<Gated> {
+        let kinds = Kinds::new(OptIn::version(minor), &[], &[]);
+        let groups = kinds.groups().flat_map(|group| kinds.versions(group).map(move |own| (group, own)));
+        let rows = groups.flat_map(|(group, version)| kinds.resources_of(group, version));
+        let mut all = Vec::new();
+        for row in rows.filter(|row| row.is_stored()) {
+            let mut ways = Vec::new();
+            gated_paths(row.object_type().unwrap(), &[], &mut ways);
+            all.extend(ways.into_iter().map(|way| Gated { row, way }));
+        }
+        all
+    }
+
     #[test]
     fn members_of_every_kind_are_kept_where_their_gates_are_on_and_dropped_where_they_are_not() {
         let (mut wrong, mut count) = (Vec::new(), 0);
+        for member in Minor::ALL.into_iter().flat_map(all_gated) {
+            wrong.extend(member.fault(GateSet::DEFAULT));
+            count += 1;
+        }
+        assert!(wrong.is_empty(), "{} of {count}: {wrong:#?}", wrong.len());
+        assert!(count > 1000, "{count} members");
+    }
+
+    #[test]
+    fn an_operator_turns_the_members_of_each_gate_on_and_off() {
+        let (mut wrong, mut turned) = (Vec::new(), [0, 0]);
         for minor in Minor::ALL {
-            let kinds = Kinds::new(OptIn::version(minor), &[], &[]);
-            let groups = kinds.groups().flat_map(|group| kinds.versions(group).map(move |own| (group, own)));
-            let rows = groups.flat_map(|(group, version)| kinds.resources_of(group, version));
-            for row in rows.filter(|row| row.is_stored()) {
-                let mut ways = Vec::new();
-                gated_paths(row.object_type().unwrap(), &[], &mut ways);
-                for way in ways {
-                    let path = way.iter().map(|field| field.name).collect::<Vec<_>>().join(".");
-                    let is_off = |gate: &&str| gate::find(minor, gate).is_some_and(|gate| !gate.is_on);
-                    let is_on = way.iter().all(|field| !field.gates().iter().any(is_off));
-                    let mut object = object_of(&way);
-                    if path.starts_with("status.") {
-                        let old = json!({"metadata": {}, "spec": {}});
-                        prepare_update(row, "status", &mut object, &old);
-                    } else {
-                        prepare_create(row, &mut object);
-                    }
-                    if has(&object, &way) != is_on {
-                        wrong.push(format!("{minor} {}: {path}: expected {is_on}", row.kind));
-                    }
-                    count += 1;
+            let every = GateSet::of(minor, |gate| gate.is_on || !gate.is_locked);
+            let none = GateSet::of(minor, |gate| gate.is_on && gate.is_locked);
+            for member in all_gated(minor) {
+                wrong.extend([every, none].into_iter().filter_map(|gates| member.fault(gates)));
+                for name in member.way.iter().flat_map(|field| field.gates()) {
+                    let other =
+                        GateSet::of(minor, |gate| gate.is_on != (gate.name == *name && !gate.is_locked));
+                    wrong.extend(member.fault(other));
+                    let is_turned = member.is_on(other) != member.is_on(GateSet::DEFAULT);
+                    turned[usize::from(member.is_on(other))] += usize::from(is_turned);
                 }
             }
         }
-        wrong.retain(|line| !OTHERWISE.iter().any(|(path, _)| line.contains(path)));
-        assert!(wrong.is_empty(), "{} of {count}: {wrong:#?}", wrong.len());
-        assert!(count > 1000, "{count} members");
+        assert!(wrong.is_empty(), "{}: {wrong:#?}", wrong.len());
+        assert!(turned.iter().all(|count| *count > 200), "{turned:?} members turned off, and on");
+    }
+
+    #[test]
+    fn members_of_a_feature_that_an_operator_turned_off_stay_where_they_are_in_use() {
+        let gates = GateSet::of(Minor::V36, |gate| gate.is_on && gate.name != "ContainerRestartRules");
+        let kinds = Kinds::new(OptIn::version(Minor::V36).with_gates(gates), &[], &[]);
+        let row = kinds.lookup("", "v1", "pods").unwrap();
+        let rules = |object: &Value| !object["spec"]["containers"][0]["restartPolicyRules"].is_null();
+        let (mut made, mut kept, old) = (pod(), pod(), pod());
+        prepare_create(row, &mut made);
+        prepare_update(row, "", &mut kept, &old);
+        assert!(!rules(&made) && rules(&kept) && made["spec"]["hostnameOverride"] == "b");
+    }
+
+    #[test]
+    fn stop_signals_and_foreign_sources_follow_their_gates() {
+        let with = |names: &'static [&'static str], plural: &str, object: &Value| {
+            let gates = GateSet::of(Minor::V37, |gate| gate.is_on || names.contains(&gate.name));
+            let kinds = Kinds::new(OptIn::default().with_gates(gates), &[], &[]);
+            let mut object = object.clone();
+            prepare_create(kinds.lookup("", "v1", plural).unwrap(), &mut object);
+            object
+        };
+        let pod = json!({"metadata": {}, "spec": {"containers": [
+            {"name": "a", "lifecycle": {"stopSignal": "SIGUSR1"}},
+        ]}});
+        let signals: &[&str] = &["ContainerStopSignals"];
+        let lifecycle = |gates| with(gates, "pods", &pod)["spec"]["containers"][0]["lifecycle"].clone();
+        assert_eq!((lifecycle(&[]), lifecycle(signals)), (Value::Null, json!({"stopSignal": "SIGUSR1"})));
+        let source = json!({"kind": "PersistentVolumeClaim", "name": "b", "namespace": "c"});
+        let claim = json!({"metadata": {}, "spec": {"dataSourceRef": source}});
+        let found = |gates| with(gates, "persistentvolumeclaims", &claim)["spec"]["dataSourceRef"].clone();
+        assert_eq!((found(&[]), found(&["CrossNamespaceVolumeDataSource"])), (Value::Null, source));
     }
 }

@@ -25,6 +25,7 @@ mod tests;
 
 use crate::resource::{Resource, copy};
 use crate::version::Minor;
+pub(crate) use gated::is_of_members as is_gate_of_members;
 pub use owners::drop_same_owners;
 pub use pod::qos_class;
 use serde_json::Value;
@@ -45,7 +46,7 @@ pub struct Features {
 /// and its generation.
 pub fn prepare_create(resource: &Resource, object: &mut Value) {
     generation::first(resource, object);
-    disabled::drop_disabled_fields(resource, object);
+    disabled::drop_disabled_fields(resource, object, None);
     gated::drop_gated(resource, object, None);
     if resource.has_status() && !resource.rules.keeps_status_at_create {
         remove(object, "status");
@@ -90,11 +91,11 @@ pub fn prepare_update(resource: &Resource, subresource: &str, new: &mut Value, o
         None => {}
     }
     if subresource.is_empty() {
-        disabled::drop_disabled_fields(resource, new);
+        disabled::drop_disabled_fields(resource, new, Some(old));
         (resource.rules.prepare_update)(new, old);
     }
     if subresource == "status" {
-        (resource.rules.drop_disabled)(new, resource.minor);
+        (resource.rules.drop_disabled)(new);
         if resource.minor >= Minor::V37 && resource.is("", "pods") {
             pod::keep_claims(new, old);
         }

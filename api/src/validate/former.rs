@@ -73,10 +73,13 @@ const WARNINGS: &[NewWarning] = &[
     },
 ];
 
-/// The end of the versions that accept odd spellings of addresses (`StrictIPCIDRValidation` is off).
-const SLOPPY_ADDRESSES: Minor = Minor::V35;
+/// The gate without which odd spellings of addresses are accepted.
+const STRICT_ADDRESSES: &str = "StrictIPCIDRValidation";
 
-/// What such a version accepts in addresses and blocks of addresses, as 1.36 refuses it.
+/// The gate with which a pod may choose how its volumes get their labels of SELinux.
+const MOUNT_LABELS: &str = "SELinuxMount";
+
+/// What a server without the gate accepts in addresses and blocks of addresses, as 1.36 refuses it.
 const SLOPPY: &[&str] = &[
     "must not have leading 0s",
     "must not be an IPv4-mapped IPv6 address",
@@ -88,7 +91,7 @@ const SLOPPY: &[&str] = &[
 /// Kinds of the group `networking.k8s.io` whose addresses every version checks strictly.
 const STRICT: [&str; 2] = ["ipaddresses", "servicecidrs"];
 
-/// Removes the errors of spellings that the version accepts. Kinds that had strict checks from their first version on have them in all
+/// Removes the errors of spellings that the server accepts. Kinds that had strict checks from their first version on have them in all
 /// versions, and so have cluster IPs, which are allocated by their values.
 fn accept_sloppy_addresses(resource: &Resource, errors: &mut ErrorList) {
     let is_strict = match resource.group {
@@ -96,7 +99,7 @@ fn accept_sloppy_addresses(resource: &Resource, errors: &mut ErrorList) {
         "resource.k8s.io" => true,
         _ => false,
     };
-    if resource.minor > SLOPPY_ADDRESSES || is_strict {
+    if is_strict || errors.is_empty() || resource.has_gate(STRICT_ADDRESSES) {
         return;
     }
     // An IPv6 address of a slice must be canonical in every version.
@@ -129,18 +132,15 @@ pub(super) fn errors(resource: &Resource, errors: &mut ErrorList) {
     }
 }
 
-/// Corrects the check of `seLinuxChangePolicy` for the resource's version: before 1.37, where `SELinuxMount` is off, `Recursive` is its
-/// only value, unless the stored object has the other one.
+/// Corrects the check of `seLinuxChangePolicy` where `SELinuxMount` is off, as it is before 1.37: `Recursive` is its only value, unless the
+/// stored object has the other one.
 pub(super) fn change_policy(resource: &Resource, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
-    if resource.minor >= Minor::V37 {
-        return;
-    }
     let policy = |object| {
         let template = resource.pod_template(object)?;
         template["spec"]["securityContext"]["seLinuxChangePolicy"].as_str()
     };
     let Some(stated) = policy(new).filter(|stated| *stated != "Recursive") else { return };
-    if old.and_then(policy) == Some("MountOption") {
+    if old.and_then(policy) == Some("MountOption") || resource.has_gate(MOUNT_LABELS) {
         return;
     }
     let members = resource.rules.pod_template.unwrap_or_default().iter().copied();

@@ -65,12 +65,15 @@ fn users(errors: &mut ErrorList) {
 
 /// Corrects the errors of a write of an object itself for the resource's version.
 pub(super) fn errors(resource: &Resource, object: &Value, errors: &mut ErrorList) {
-    if resource.minor >= Minor::V37 && resource.is("autoscaling", "horizontalpodautoscalers") {
+    if resource.is("autoscaling", "horizontalpodautoscalers") && resource.has_gate(SCALE_TO_ZERO) {
         scale_to_zero(&in_v2(object), errors);
     }
 }
 
-/// Since 1.37 (`HPAScaleToZero`) the lowest size may be zero, if a metric needs no pods.
+/// The gate of autoscalers without a lowest size, which is on since 1.37.
+const SCALE_TO_ZERO: &str = "HPAScaleToZero";
+
+/// With the gate, the lowest size may be zero, if a metric needs no pods.
 fn scale_to_zero(object: &Value, errors: &mut ErrorList) {
     let spec = &object["spec"];
     match spec["minReplicas"].as_i64() {

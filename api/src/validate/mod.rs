@@ -31,6 +31,7 @@ mod tests;
 
 use crate::field::{ErrorList, FieldError, FieldErrorKind};
 use crate::resource::Resource;
+pub(crate) use generated::is_of_rules as is_gate_of_rules;
 pub use groups::trust_bundle;
 pub(crate) use resource::{CLASS_PREFIX, is_extended_of_quotas, is_of_devices};
 use serde_json::Value;

@@ -110,7 +110,7 @@ fn filters(query: &Query, location: &ResourcePath) {
     let filter = clients_mistake(query.filter(location.resource, &location.namespace, &location.name));
     if let Some(filter) = filter {
         clients_mistake(query.list_options(filter.clone()));
-        clients_mistake(query.watch_options(filter));
+        clients_mistake(query.watch_options(filter, true));
     }
 }
 

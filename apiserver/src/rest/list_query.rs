@@ -6,7 +6,6 @@ use kstore_api::field::{ErrorList, FieldError, FieldErrorKind, Path};
 use kstore_api::resource::Resource;
 use kstore_api::selector::field;
 use kstore_api::status::Status;
-use kstore_api::version::Minor;
 use kstore_registry::cache::{Filter, WatchStart};
 use kstore_registry::request::{ListAt, ListOptions, WatchOptions};
 use kstore_registry::selectors::SelectorBudget;
@@ -90,11 +89,15 @@ impl Query {
         errors
     }
 
-    /// Parses the options of a WATCH.
-    pub(super) fn watch_options(&self, filter: Filter) -> Result<WatchOptions, Status> {
+    /// Parses the options of a WATCH. `begins_with_state` says whether the server lets clients ask for the initial state (`WatchList`).
+    pub(super) fn watch_options(
+        &self,
+        filter: Filter,
+        begins_with_state: bool,
+    ) -> Result<WatchOptions, Status> {
         let timeout_seconds = self.number("timeoutSeconds")?.unwrap_or(0).max(0).unsigned_abs();
         self.number("limit")?;
-        refuse(&self.watch_errors(filter.resource.minor))?;
+        refuse(&self.watch_errors(begins_with_state))?;
         // Kubernetes returns this error of its watch cache unchanged; a list answers 400.
         let revision = revision(self.get("resourceVersion"))
             .map_err(|errors| Status::unclassified(errors.aggregate()))?;
@@ -114,7 +117,7 @@ impl Query {
         })
     }
 
-    fn watch_errors(&self, minor: Minor) -> ErrorList {
+    fn watch_errors(&self, begins_with_state: bool) -> ErrorList {
         let mut errors = ErrorList::new();
         let (matching, send) = (self.get("resourceVersionMatch"), self.has("sendInitialEvents"));
         let path = Path::new("resourceVersionMatch");
@@ -123,7 +126,7 @@ impl Query {
                 .forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
         }
         // client-go lists instead.
-        if send && minor < FIRST_WITH_INITIAL_EVENTS {
+        if send && !begins_with_state {
             let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
             errors.forbidden(&Path::new("sendInitialEvents"), why);
         }
@@ -142,9 +145,6 @@ impl Query {
         errors
     }
 }
-
-/// The first version whose gate `WatchList` is on.
-const FIRST_WITH_INITIAL_EVENTS: Minor = Minor::V34;
 
 /// The error of an unknown match. Its supported values keep this order, unlike other sets.
 fn unknown_match(matching: &str, supported: &str) -> FieldError {
@@ -186,7 +186,7 @@ pub(super) fn revision(text: &str) -> Result<Option<i64>, ErrorList> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kstore_api::kind::{Kinds, OptIn, lookup};
+    use kstore_api::kind::lookup;
 
     fn pods() -> Filter {
         Filter::all(lookup("", "v1", "pods").unwrap())
@@ -198,7 +198,7 @@ mod tests {
     }
 
     fn watch(query: &str) -> Result<(WatchStart, Option<i64>), (u16, String)> {
-        let options = Query::parse(Some(query)).watch_options(pods());
+        let options = Query::parse(Some(query)).watch_options(pods(), true);
         options.map(|o| (o.start, o.mark_initial_end)).map_err(|status| (status.code, status.message))
     }
 
@@ -309,15 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn initial_events_are_refused_by_a_version_without_them() {
-        let watch = |minor| {
-            let row = Kinds::new(OptIn::version(minor), &[], &[]).lookup("", "v1", "pods").unwrap();
-            let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
-            Query::parse(Some(query)).watch_options(Filter::all(row)).map_err(|status| status.message)
+    fn initial_events_are_refused_by_a_server_without_them() {
+        let watch = |begins_with_state| {
+            let query = Query::parse(Some("sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
+            query.watch_options(pods(), begins_with_state).map_err(|status| status.message)
         };
-        let refused = watch(Minor::V33).unwrap_err();
+        let refused = watch(false).unwrap_err();
         assert!(refused.contains("sendInitialEvents is forbidden for watch unless"), "{refused}");
-        assert!(watch(Minor::V34).is_ok());
+        assert!(watch(true).is_ok());
     }
 
     #[test]

@@ -85,6 +85,9 @@ const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// Bytes of the longest audit ID accepted from a client; a longer one is replaced.
 const AUDIT_ID_BYTES: usize = 64;
 
+/// The feature gate of watches that begin with the state.
+const WATCH_LIST: &str = "WatchList";
+
 /// The REST front end. One per apiserver; shared by `Arc`.
 pub struct Rest {
     pipeline: Arc<Pipeline>,
@@ -437,7 +440,10 @@ impl Rest {
         let action = match operation {
             Operation::Get => Action::Get(query.get_options()?),
             Operation::List => Action::List(query.list_options(shown(filter()?))?),
-            Operation::Watch => Action::Watch(query.watch_options(shown(filter()?))?),
+            Operation::Watch => {
+                let begins_with_state = self.pipeline.cache().kinds().rows().opt_in().has_gate(WATCH_LIST);
+                Action::Watch(query.watch_options(shown(filter()?), begins_with_state)?)
+            }
             Operation::Create => Action::Create(self.read_body(headers, body, user).await?, options),
             Operation::Update => Action::Update(self.read_body(headers, body, user).await?, options),
             Operation::Patch => {

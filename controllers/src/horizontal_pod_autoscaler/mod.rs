@@ -91,7 +91,8 @@ impl Reconcile for Autoscaling {
         let decision = self.decide(&cx, &hpa, &mut memory).await;
         // Runs of one key do not overlap, so its memory has not changed meanwhile.
         self.memory.lock().insert(cx.key.clone(), memory);
-        match self.executor.execute(&cx, &report(self.cluster.config.minor, &hpa, decision?)).await.result() {
+        let version = self.cluster.config.version_with("HPAGeneration", FIRST_WITH_GENERATION);
+        match self.executor.execute(&cx, &report(version, &hpa, decision?)).await.result() {
             // A conflict or a missing object means that the cache will show another state soon.
             Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error.into()),
             Err(_) | Ok(()) => Ok(Next::Again(AUTOSCALING_PERIOD)),
@@ -100,6 +101,11 @@ impl Reconcile for Autoscaling {
 }
 
 impl Autoscaling {
+    /// The version whose rules about targets without replicas hold.
+    fn scaling_version(&self) -> Minor {
+        self.cluster.config.version_with("HPAScaleToZero", plan::FIRST_TO_ZERO)
+    }
+
     /// Decides about the target and scales it.
     async fn decide(
         &self,
@@ -118,7 +124,7 @@ impl Autoscaling {
         let Some((size, _)) = &decision.rescale else { return Ok(decision) };
         Ok(match self.rescale(cx, hpa, &resource, read, *size).await {
             Ok(()) => {
-                let minor = self.cluster.config.minor;
+                let minor = self.scaling_version();
                 plan::rescaled(minor, decision, hpa, scale.replicas, &mut memory.history, now())
             }
             Err(error) => plan::refused(decision, hpa, &error.to_string(), now()),
@@ -140,7 +146,7 @@ impl Autoscaling {
         scale: &Scale,
         history: &mut History,
     ) -> Result<Decision, ApiError> {
-        let (clock, minor) = (&self.cluster.nondet.clock, self.cluster.config.minor);
+        let (clock, minor) = (&self.cluster.nondet.clock, self.scaling_version());
         if !plan::needs_metrics(minor, hpa, scale.replicas) {
             return Ok(plan::plan(minor, hpa, scale, &Metrics::Unread, history, clock.now()));
         }

@@ -73,7 +73,7 @@ pub(crate) fn needs_metrics(minor: Minor, hpa: &HorizontalPodAutoscaler, replica
 }
 
 /// The first version whose autoscalers scale to zero and back (`HPAScaleToZero`).
-const FIRST_TO_ZERO: Minor = Minor::V37;
+pub(crate) const FIRST_TO_ZERO: Minor = Minor::V37;
 
 /// Condition: this controller, and no user, gave the target no replicas.
 const SCALED_TO_ZERO: &str = "ScaledToZero";

@@ -8,9 +8,9 @@ use kstore_access::authz::{self, Attributes, More};
 use kstore_admission::dynamic::Calls;
 use kstore_api::expression::authorizer::ResourceAccess;
 use kstore_api::field::{ErrorList, Path};
+use kstore_api::name;
 use kstore_api::object::{list, semantically_equal, text};
 use kstore_api::resource::Resource;
-use kstore_api::{gate, name};
 use kstore_registry::request::{Request, Target};
 use kstore_registry::undecided::Undecided;
 use kstore_registry::user::UserInfo;
@@ -61,7 +61,7 @@ fn is_claim(resource: &Resource) -> bool {
 }
 
 fn is_gated(resource: &Resource) -> bool {
-    gate::find(resource.minor, "DRAResourceClaimGranularStatusAuthorization").is_some_and(|gate| gate.is_on)
+    resource.has_gate("DRAResourceClaimGranularStatusAuthorization")
 }
 
 struct Check<'a> {

@@ -1,18 +1,37 @@
-//! Default roles of versions of Kubernetes before 1.36, as differences from its roles. Roles that only kstore has stay as they are in
+//! Default roles of versions of Kubernetes before 1.36, and of servers with other feature gates, as differences from its roles. Roles that only kstore has stay as they are in
 //! every version: the components are the same. So do the roles of the scheduler and of controllers for kinds that 1.33 lacks, and that of
 //! the controller that evicts pods from devices with taints: these components run in every version.
 
 use super::{Grant, Named, On, WRITE};
+use kstore_api::kind::OptIn;
 use kstore_api::version::Minor;
 use serde_json::{Value, json};
 
 /// What the role of an older version has and that of 1.36 has not, or the other way round.
 struct Difference {
-    /// The last version that differs.
-    until: Minor,
+    without: Without,
     kind: &'static str,
     role: &'static str,
     change: Change,
+}
+
+/// The servers whose role differs.
+#[derive(Clone, Copy)]
+enum Without {
+    /// Those of versions up to this one.
+    Later(Minor),
+    /// Those without a feature gate.
+    Gate(&'static str),
+}
+use Without::{Gate, Later};
+
+impl Without {
+    fn is_of(self, opt_in: &OptIn) -> bool {
+        match self {
+            Later(until) => opt_in.minor() <= until,
+            Gate(name) => !opt_in.has_gate(name),
+        }
+    }
 }
 
 enum Change {
@@ -38,42 +57,49 @@ const DEVICES: &str = "resource.k8s.io";
 const CONTROLLER_LOCK: &str = "system::leader-locking-kube-controller-manager";
 const SCHEDULER_LOCK: &str = "system::leader-locking-kube-scheduler";
 
-const fn cluster(until: Minor, role: &'static str, change: Change) -> Difference {
-    Difference { until, kind: "ClusterRole", role, change }
+const fn cluster(without: Without, role: &'static str, change: Change) -> Difference {
+    Difference { without, kind: "ClusterRole", role, change }
 }
 
 const fn lock(role: &'static str, rule: Grant) -> Difference {
-    Difference { until: Minor::V34, kind: "Role", role, change: Has(rule) }
+    Difference { without: Later(Minor::V34), kind: "Role", role, change: Has(rule) }
 }
 
-/// Permission for the allocations of claims (`DRAResourceClaimGranularStatusAuthorization`).
+/// The gate of permissions for parts of a claim's status.
+const BINDING: &str = "DRAResourceClaimGranularStatusAuthorization";
+/// Permission for the allocations of claims.
 const BIND_CLAIMS: Grant = On("patch update", DEVICES, "resourceclaims/binding");
 /// Permission of the volume controllers for the Services of storage servers.
 const READ_SERVICE: Grant = On("get", "-", "services");
 
 const DIFFERENCES: &[Difference] = &[
-    cluster(Minor::V33, EDIT, Has(On(WRITE, "-", "endpoints"))),
-    cluster(Minor::V33, EDIT, Lacks("resource.k8s.io", "resourceclaims")),
-    cluster(Minor::V33, EDIT, Lacks("resource.k8s.io", "resourceclaimtemplates")),
-    cluster(Minor::V34, EDIT, Lacks("events.k8s.io", "events")),
-    cluster(Minor::V33, VIEW, Lacks("resource.k8s.io", "resourceclaims")),
-    cluster(Minor::V33, VIEW, Lacks("resource.k8s.io", "resourceclaims/status")),
-    cluster(Minor::V33, VIEW, Lacks("resource.k8s.io", "resourceclaimtemplates")),
-    cluster(Minor::V34, VIEW, Lacks("events.k8s.io", "events")),
-    cluster(Minor::V35, MONITORING, LacksPaths(&["/flagz", "/statusz"])),
-    cluster(Minor::V33, MONITORING, Lacks("-", "nodes/metrics")),
-    cluster(Minor::V35, SCHEDULER, LacksRule(On("create delete", DEVICES, "resourceclaims"))),
-    cluster(Minor::V35, SCHEDULER, LacksRule(BIND_CLAIMS)),
-    cluster(Minor::V33, SCHEDULER, Lacks("-", "pods/finalizers")),
-    cluster(Minor::V34, NODE, Lacks("events.k8s.io", "events")),
-    cluster(Minor::V33, NODE, Lacks("-", "serviceaccounts")),
-    cluster(Minor::V33, NODE, Lacks(DEVICES, "resourceclaims")),
-    cluster(Minor::V33, NODE, Lacks(DEVICES, "resourceslices")),
-    cluster(Minor::V35, CLAIMS, LacksRule(BIND_CLAIMS)),
-    cluster(Minor::V35, "system:controller:expand-controller", Has(READ_SERVICE)),
-    cluster(Minor::V35, "system:controller:persistent-volume-binder", Has(READ_SERVICE)),
+    cluster(Later(Minor::V33), EDIT, Has(On(WRITE, "-", "endpoints"))),
+    cluster(Later(Minor::V33), EDIT, Lacks("resource.k8s.io", "resourceclaims")),
+    cluster(Later(Minor::V33), EDIT, Lacks("resource.k8s.io", "resourceclaimtemplates")),
+    cluster(Later(Minor::V34), EDIT, Lacks("events.k8s.io", "events")),
+    cluster(Later(Minor::V33), VIEW, Lacks("resource.k8s.io", "resourceclaims")),
+    cluster(Later(Minor::V33), VIEW, Lacks("resource.k8s.io", "resourceclaims/status")),
+    cluster(Later(Minor::V33), VIEW, Lacks("resource.k8s.io", "resourceclaimtemplates")),
+    cluster(Later(Minor::V34), VIEW, Lacks("events.k8s.io", "events")),
+    cluster(Gate("ComponentFlagz"), MONITORING, LacksPaths(&["/flagz"])),
+    cluster(Gate("ComponentStatusz"), MONITORING, LacksPaths(&["/statusz"])),
+    cluster(Later(Minor::V33), MONITORING, Lacks("-", "nodes/metrics")),
     cluster(
-        Minor::V35,
+        Gate("DRAExtendedResource"),
+        SCHEDULER,
+        LacksRule(On("create delete", DEVICES, "resourceclaims")),
+    ),
+    cluster(Gate(BINDING), SCHEDULER, LacksRule(BIND_CLAIMS)),
+    cluster(Later(Minor::V33), SCHEDULER, Lacks("-", "pods/finalizers")),
+    cluster(Later(Minor::V34), NODE, Lacks("events.k8s.io", "events")),
+    cluster(Gate("KubeletServiceAccountTokenForCredentialProviders"), NODE, Lacks("-", "serviceaccounts")),
+    cluster(Later(Minor::V33), NODE, Lacks(DEVICES, "resourceclaims")),
+    cluster(Later(Minor::V33), NODE, Lacks(DEVICES, "resourceslices")),
+    cluster(Gate(BINDING), CLAIMS, LacksRule(BIND_CLAIMS)),
+    cluster(Later(Minor::V35), "system:controller:expand-controller", Has(READ_SERVICE)),
+    cluster(Later(Minor::V35), "system:controller:persistent-volume-binder", Has(READ_SERVICE)),
+    cluster(
+        Later(Minor::V35),
         "system:controller:pvc-protection-controller",
         Lacks("-", "persistentvolumeclaims/status"),
     ),
@@ -83,9 +109,9 @@ const DIFFERENCES: &[Difference] = &[
     lock(SCHEDULER_LOCK, Named("get update", "-", "configmaps", "kube-scheduler")),
 ];
 
-/// Gives the default roles the rules that they have in an older version.
-pub(super) fn apply(objects: &mut [Value], minor: Minor) {
-    for difference in DIFFERENCES.iter().filter(|difference| minor <= difference.until) {
+/// Gives the default roles the rules that they have in an older version, or with other gates.
+pub(super) fn apply(objects: &mut [Value], opt_in: &OptIn) {
+    for difference in DIFFERENCES.iter().filter(|difference| difference.without.is_of(opt_in)) {
         let is_role = |object: &&mut Value| {
             object["kind"] == difference.kind && object["metadata"]["name"] == difference.role
         };
@@ -137,7 +163,8 @@ fn without(rule: &Value, group: &str, resource: &str) -> Vec<Value> {
 mod tests {
     use super::super::objects_with;
     use super::*;
-    use kstore_api::kind::OptIn;
+    use kstore_api::gate::GateSet;
+    use std::collections::BTreeSet;
 
     /// The verbs that a role has on a resource of a group in a version, sorted.
     fn verbs(minor: Minor, role: &str, group: &str, resource: &str) -> Vec<String> {
@@ -195,6 +222,34 @@ mod tests {
             );
             let expand = "system:controller:expand-controller";
             assert_eq!(has(minor, expand, "", "services"), minor < Minor::V36, "{minor}");
+        }
+    }
+
+    #[test]
+    fn roles_have_the_permissions_of_gates_that_are_on() {
+        let gated: Vec<&Difference> =
+            DIFFERENCES.iter().filter(|difference| matches!(difference.without, Gate(_))).collect();
+        assert!(gated.len() > 5);
+        for minor in Minor::SERVED {
+            let on = GateSet::of(minor, |gate| gate.is_on || !gate.is_locked);
+            let off = GateSet::of(minor, |gate| gate.is_on && gate.is_locked);
+            let rules = |gates, difference: &Difference| {
+                let objects = objects_with(&OptIn::version(minor).with_gates(gates));
+                let is_role = |object: &&Value| {
+                    object["kind"] == difference.kind && object["metadata"]["name"] == difference.role
+                };
+                objects.iter().find(is_role).unwrap()["rules"].to_string()
+            };
+            for difference in &gated {
+                let Gate(name) = difference.without else { continue };
+                let own: BTreeSet<bool> = [on, off].iter().map(|gates| gates.has(minor, name)).collect();
+                let alone = GateSet::of(minor, |gate| match gate.name == name && !gate.is_locked {
+                    true => !gate.is_on,
+                    false => gate.is_on,
+                });
+                let is_changed = rules(alone, difference) != rules(GateSet::DEFAULT, difference);
+                assert_eq!(is_changed, own.len() == 2, "{minor} {name} {}", difference.role);
+            }
         }
     }
 

@@ -401,10 +401,10 @@ pub fn objects() -> Vec<Value> {
         .collect()
 }
 
-/// All default roles and bindings of a server of a version, with optional kinds.
+/// All default roles and bindings of a server of a version and with gates, with optional kinds.
 pub fn objects_with(opt_in: &OptIn) -> Vec<Value> {
     let mut objects = objects();
-    former::apply(&mut objects, opt_in.minor());
+    former::apply(&mut objects, opt_in);
     optional::add(&mut objects, opt_in);
     objects
 }

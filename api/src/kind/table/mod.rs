@@ -1,5 +1,6 @@
 //! The rows of the resource table, and the constant builder that writes them. No logic.
 
+use crate::gate::GateSet;
 use crate::name::NameRule;
 use crate::resource::{
     ALL_VERBS, CREATE_ONLY, DefaultPropagation, Deprecation, GET_PATCH_UPDATE, GenerationRule,
@@ -39,10 +40,11 @@ macro_rules! row {
             rules: $rules,
             custom: None,
             minor: Minor::DEFAULT,
+            gates: GateSet::DEFAULT,
             drops_unknown: false,
             deprecated: None,
-            former_name_rule: None,
-            former_generation: None,
+            name_rule_without: None,
+            generation_without: None,
             versions: Versions::ALL,
         }
     };
@@ -162,12 +164,12 @@ impl Resource {
         self.versions = Versions::between(minor, minor);
         self
     }
-    const fn named_until(mut self, last: Minor, rule: NameRule) -> Self {
-        self.former_name_rule = Some((last, rule));
+    const fn named_without(mut self, gate: &'static str, rule: NameRule) -> Self {
+        self.name_rule_without = Some((gate, rule));
         self
     }
-    const fn generation_until(mut self, last: Minor, rule: GenerationRule) -> Self {
-        self.former_generation = Some((last, rule));
+    const fn generation_without(mut self, gate: &'static str, rule: GenerationRule) -> Self {
+        self.generation_without = Some((gate, rule));
         self
     }
     const fn graceful(mut self) -> Self {
@@ -186,7 +188,8 @@ const fn sub(
     (group, version, kind): (&'static str, &'static str, &'static str),
     verbs: &'static [&'static str],
 ) -> Subresource {
-    Subresource { name, group, version, kind, object_type: schema::constant(group, version, kind), verbs }
+    let object_type = schema::constant(group, version, kind);
+    Subresource { name, group, version, kind, object_type, verbs, gate: "" }
 }
 
 /// The `status` subresource of a kind: get, patch and update, with the kind itself as body.
@@ -206,7 +209,7 @@ const POD_SUBS: &[Subresource] = &[
     sub("log", POD, &["get"]),
     sub("portforward", ("", "v1", "PodPortForwardOptions"), CREATE_GET),
     sub("proxy", ("", "v1", "PodProxyOptions"), PROXY),
-    sub("resize", POD, GET_PATCH_UPDATE),
+    Subresource { gate: "InPlacePodVerticalScaling", ..sub("resize", POD, GET_PATCH_UPDATE) },
     sub("status", POD, GET_PATCH_UPDATE),
 ];
 const NAMESPACE: (&str, &str, &str) = ("", "v1", "Namespace");
@@ -288,7 +291,7 @@ pub static RESOURCES: &[Resource] = &[
         .at("/registry/services/specs")
         .subs(&[sub("proxy", ("", "v1", "ServiceProxyOptions"), PROXY), status("", "v1", "Service")])
         .named(NameRule::Label)
-        .named_until(Minor::V35, NameRule::Label1035)
+        .named_without("RelaxedServiceNameValidation", NameRule::Label1035)
         .upsert()
         .returned(),
     registration!("apiservices", "apiservice", "APIService", API_SERVICE)
@@ -373,7 +376,7 @@ pub static RESOURCES: &[Resource] = &[
     .categories(ALL)
     .subs(&[status("autoscaling", "v2", "HorizontalPodAutoscaler")])
     .generation(Spec)
-    .generation_until(Minor::V36, GenerationRule::None),
+    .generation_without("HPAGeneration", GenerationRule::None),
     autoscaling_v1!(
         "horizontalpodautoscalers",
         "horizontalpodautoscaler",
@@ -385,7 +388,7 @@ pub static RESOURCES: &[Resource] = &[
     .subs(&[status("autoscaling", "v1", "HorizontalPodAutoscaler")])
     .stored_as("autoscaling", "v2")
     .generation(Spec)
-    .generation_until(Minor::V36, GenerationRule::None),
+    .generation_without("HPAGeneration", GenerationRule::None),
     batch!("cronjobs", "cronjob", "CronJob", CRON_JOB)
         .short(&["cj"])
         .categories(ALL)

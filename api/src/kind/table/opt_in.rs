@@ -2,6 +2,7 @@
 //! is served wherever its gate is on, another only if `--runtime-config` names it as well. `kind::opt_in` chooses among them.
 
 use super::status;
+use crate::gate::GateSet;
 use crate::kind::OptionalKind;
 use crate::name::NameRule;
 use crate::resource::{ALL_VERBS, DefaultPropagation, GenerationRule, Resource};

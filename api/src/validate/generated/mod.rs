@@ -18,7 +18,7 @@ mod rule;
 mod tests;
 
 use crate::field::{ErrorList, FieldError, Path};
-use crate::gate;
+use crate::gate::GateSet;
 use crate::object::{list, semantically_equal};
 use crate::resource::Resource;
 use crate::schema::marked::{FieldsInOrder, MarkedFields};
@@ -38,7 +38,14 @@ const FIRST: Minor = Minor::V37;
 const EARLIER: (&str, &str) = ("scheduling.k8s.io", "v1alpha2");
 
 /// The rules of a member: package, type and member.
-type Rules = BTreeMap<(&'static str, &'static str, &'static str), Vec<Rule>>;
+type Rules = BTreeMap<(&'static str, &'static str, &'static str), Vec<RuleLine>>;
+
+/// A rule, and the feature gate on which it depends.
+struct RuleLine {
+    rule: Rule,
+    /// The gate, and the state in which the rule holds.
+    condition: Option<(&'static str, bool)>,
+}
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
     let mut rules = Rules::new();
@@ -47,22 +54,35 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
         let mut word = || words.next().unwrap_or_else(|| panic!("incomplete line: {line}"));
         let (key, rule) = ((word(), word(), word()), word());
         let rule = Rule::parse(rule).unwrap_or_else(|| panic!("unknown rule: {line}"));
-        if words.next().is_none_or(has_gate) {
-            rules.entry(key).or_default().push(rule);
-        }
+        rules.entry(key).or_default().push(RuleLine { rule, condition: words.next().map(condition) });
     }
     rules
 });
 
-/// Whether the gate of a condition has the state that it asks for.
-fn has_gate(condition: &str) -> bool {
-    let is_on = |name: &str| gate::find(FIRST, name).is_some_and(|gate| gate.is_on);
-    match condition.split_once('=') {
-        Some(("if", gate)) => is_on(gate),
-        Some(("unless", gate)) => !is_on(gate),
-        _ => panic!("unknown condition: {condition}"),
+/// The gate of a condition, and the state that it asks for.
+fn condition(text: &'static str) -> (&'static str, bool) {
+    match text.split_once('=') {
+        Some(("if", gate)) => (gate, true),
+        Some(("unless", gate)) => (gate, false),
+        _ => panic!("unknown condition: {text}"),
     }
 }
+
+/// Whether a gate decides about a rule.
+pub(crate) fn is_of_rules(gate: &str) -> bool {
+    RULES.values().flatten().any(|line| line.condition.is_some_and(|(name, _)| name == gate))
+}
+
+/// The rules of a member that hold in a version with these gates.
+fn rules_of(ty: &Type, field: &Field, (minor, gates): View) -> impl Iterator<Item = Rule> + Clone {
+    let lines = RULES.get(&(ty.package.short, ty.name, field.name)).into_iter().flatten();
+    let holds =
+        move |line: &&RuleLine| line.condition.is_none_or(|(gate, is_on)| gates.has(minor, gate) == is_on);
+    lines.filter(holds).map(|line| line.rule)
+}
+
+/// The version and the gates of a server.
+type View = (Minor, GateSet);
 
 /// Where objects of a version have members with rules. Few types have any: a write looks at these alone.
 fn ruled_fields(minor: Minor) -> &'static FieldsInOrder {
@@ -84,65 +104,74 @@ pub(super) fn errors(resource: &Resource, new: &Value, old: Option<&Value>, erro
     let is_enforced = resource.minor >= FIRST || (resource.group, resource.version) == EARLIER;
     let Some(ty) = resource.object_type().filter(|_| is_enforced) else { return };
     let mut found = Vec::new();
-    members(&mut found, ruled_fields(resource.minor), &Path::ROOT, ty, new, old);
+    let walk = Walk { ruled: ruled_fields(resource.minor), view: (resource.minor, resource.gates) };
+    walk.members(&mut found, &Path::ROOT, ty, new, old);
     for own in &found {
         errors.retain(|other| !rule::is_replaced(other, own));
     }
     found.into_iter().for_each(|error| errors.push(error));
 }
 
-/// Judges the members of an object in the order of its type. Its depth is that of the decoded object.
-fn members(
-    found: &mut Vec<FieldError>,
+/// Where the rules of one write are, and which of them hold.
+struct Walk {
     ruled: &'static FieldsInOrder,
-    path: &Path<'_>,
-    ty: &'static Type,
-    new: &Value,
-    old: Option<&Value>,
-) {
-    let Some(object) = new.as_object() else { return };
-    for field in ruled.of(ty) {
-        let rules = RULES.get(&(ty.package.short, ty.name, field.name));
-        let new = object.get(field.name).unwrap_or(&Value::Null);
-        if rules.is_none() && new.is_null() {
-            continue;
-        }
-        let old = old.map(|old| &old[field.name]);
-        if old.is_some_and(|old| semantically_equal(old, new)) {
-            continue;
-        }
-        let path = path.child(field.name);
-        if rule::judge(found, &path, field, (new, old), rules.map_or(&[], Vec::as_slice)) {
-            below(found, ruled, &path, field, new, old);
-        }
-    }
+    view: View,
 }
 
-/// Judges the objects in a member. An item of a list is an update of the old item with the same keys.
-fn below(
-    found: &mut Vec<FieldError>,
-    ruled: &'static FieldsInOrder,
-    path: &Path<'_>,
-    field: &'static Field,
-    new: &Value,
-    old: Option<&Value>,
-) {
-    let Some(ty) = field.struct_type() else { return };
-    match field.shape {
-        Shape::One => members(found, ruled, path, ty, new, old.filter(|old| old.is_object())),
-        Shape::List => {
-            let is_map = matches!(field.list_type, Some(ListType::Map));
-            for (at, item) in list(new).iter().enumerate() {
-                let is_same = |old: &&Value| field.list_keys.iter().all(|key| old[*key] == item[*key]);
-                let old = old.filter(|_| is_map).and_then(|old| list(old).iter().find(is_same));
-                if old.is_none_or(|old| !semantically_equal(old, item)) {
-                    members(found, ruled, &path.index(at), ty, item, old);
-                }
+impl Walk {
+    /// Judges the members of an object in the order of its type. Its depth is that of the decoded object.
+    fn members(
+        &self,
+        found: &mut Vec<FieldError>,
+        path: &Path<'_>,
+        ty: &'static Type,
+        new: &Value,
+        old: Option<&Value>,
+    ) {
+        let Some(object) = new.as_object() else { return };
+        for field in self.ruled.of(ty) {
+            let rules = rules_of(ty, field, self.view);
+            let new = object.get(field.name).unwrap_or(&Value::Null);
+            if new.is_null() && rules.clone().next().is_none() {
+                continue;
+            }
+            let old = old.map(|old| &old[field.name]);
+            if old.is_some_and(|old| semantically_equal(old, new)) {
+                continue;
+            }
+            let path = path.child(field.name);
+            if rule::judge(found, &path, field, (new, old), rules) {
+                self.below(found, &path, field, new, old);
             }
         }
-        Shape::Map => {
-            for (key, item) in new.as_object().into_iter().flatten() {
-                members(found, ruled, &path.key(key), ty, item, old.and_then(|old| old.get(key)));
+    }
+
+    /// Judges the objects in a member. An item of a list is an update of the old item with the same keys.
+    fn below(
+        &self,
+        found: &mut Vec<FieldError>,
+        path: &Path<'_>,
+        field: &'static Field,
+        new: &Value,
+        old: Option<&Value>,
+    ) {
+        let Some(ty) = field.struct_type() else { return };
+        match field.shape {
+            Shape::One => self.members(found, path, ty, new, old.filter(|old| old.is_object())),
+            Shape::List => {
+                let is_map = matches!(field.list_type, Some(ListType::Map));
+                for (at, item) in list(new).iter().enumerate() {
+                    let is_same = |old: &&Value| field.list_keys.iter().all(|key| old[*key] == item[*key]);
+                    let old = old.filter(|_| is_map).and_then(|old| list(old).iter().find(is_same));
+                    if old.is_none_or(|old| !semantically_equal(old, item)) {
+                        self.members(found, &path.index(at), ty, item, old);
+                    }
+                }
+            }
+            Shape::Map => {
+                for (key, item) in new.as_object().into_iter().flatten() {
+                    self.members(found, &path.key(key), ty, item, old.and_then(|old| old.get(key)));
+                }
             }
         }
     }

@@ -85,22 +85,21 @@ pub(super) fn judge(
     path: &Path<'_>,
     field: &Field,
     (new, old): (&Value, Option<&Value>),
-    rules: &[Rule],
+    rules: impl Iterator<Item = Rule> + Clone,
 ) -> bool {
     let mut add =
         |kind, value, detail| found.push(FieldError { kind, field: path.to_string(), value, detail });
     let is_missing = is_missing(field, new);
-    if is_missing && rules.contains(&Rule::Required) {
+    if is_missing && rules.clone().any(|rule| rule == Rule::Required) {
         add(Required, None, String::new());
         return false;
     }
-    if let Some((kind, value, detail)) =
-        Rule::Immutable.fault(new, old).filter(|_| rules.contains(&Rule::Immutable))
-    {
+    let is_immutable = || rules.clone().any(|rule| rule == Rule::Immutable);
+    if let Some((kind, value, detail)) = Rule::Immutable.fault(new, old).filter(|_| is_immutable()) {
         add(kind, value, detail);
         return false;
     }
-    for rule in rules.iter().filter(|_| !is_missing) {
+    for rule in rules.filter(|_| !is_missing) {
         if let Some((kind, value, detail)) = rule.fault(new, old) {
             add(kind, value, detail);
         }

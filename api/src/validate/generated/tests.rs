@@ -20,7 +20,8 @@ fn every_rule_is_about_a_member_of_a_version_that_enforces_it_and_fits_its_type(
         let found = of(if *package == "scheduling/v1alpha2" { Minor::V36 } else { Minor::V37 });
         let field =
             found.and_then(|ty| ty.field(member)).unwrap_or_else(|| panic!("{package} {ty} {member}"));
-        for rule in rules {
+        for line in rules {
+            let rule = line.rule;
             let fits = match rule {
                 Rule::Required | Rule::Immutable | Rule::NoModify => true,
                 Rule::Minimum(_) | Rule::Maximum(_) => matches!(field.elem, Elem::Int32 | Elem::Int64),

@@ -1,17 +1,14 @@
-//! Checks of `--feature-gates` and `--runtime-config`. Most of kstore's features and APIs are fixed: a setting that agrees with them is
-//! accepted, one without effect gives a warning, and one that kstore cannot ignore is refused. `opt_in` turns optional APIs and their
-//! features on.
+//! Checks of `--feature-gates` and `--runtime-config`. A gate decides what kstore has of its feature: what the API keeps and permits, and where
+//! it is there a switch of the feature itself. A setting without effect gives a warning, and one that kstore cannot ignore is refused.
+//! `opt_in` turns optional APIs and their features on.
 
 use super::FlagError;
 use crate::args::values::parse_bool;
-use kstore_api::gate::{self, Gate, Stage};
-use kstore_api::kind::OptIn;
+use kstore_api::gate::{self, Gate, GateSet, Stage};
 use kstore_api::kind::opt_in::{self, ApiSwitches};
+use kstore_api::kind::{Effect, OptIn};
 use kstore_api::version::Minor;
 use std::collections::BTreeMap;
-
-/// Gates that are off by default in Kubernetes and whose feature this server always has.
-const PRESENT: [&str; 1] = ["MaxUnavailableStatefulSet"];
 
 /// The gate of the constrained modes of impersonation.
 pub(super) const CONSTRAINED_IMPERSONATION: &str = "ConstrainedImpersonation";
@@ -27,9 +24,9 @@ pub(super) const WATCH_COMPRESSION: &str = "WatchListCompression";
 /// Gates that versions before 1.37 have, and the gates that decide about their features since.
 const MERGED: [(&str, &str); 1] = [("GangScheduling", "GenericWorkload")];
 
-/// Gates of features of the API server and the controllers, other than optional APIs, that these programs turn on and off. The scheduler's
-/// are [`Gates::NAMES`](kstore_scheduler::Gates::NAMES).
-const SWITCHED: [&str; 3] = [CONSTRAINED_IMPERSONATION, UNSAFE_DELETION, UNUSED_CLAIMS];
+/// Gates of features that the programs of this crate turn on and off. [`Effect`] knows those of the API, and
+/// [`Gates::NAMES`](kstore_scheduler::Gates::NAMES) are the scheduler's.
+const SWITCHED: [&str; 4] = [CONSTRAINED_IMPERSONATION, UNSAFE_DELETION, UNUSED_CLAIMS, WATCH_COMPRESSION];
 
 /// The gate that is on only if no older control plane runs beside the server (`--min-compatibility-version` 1.37).
 const NEEDS_COMPATIBILITY: &str = "DRAFractionalCapacityRange";
@@ -40,13 +37,42 @@ const APIS: &str = "runtime-config";
 /// Gates that `--feature-gates` names, each with its last value.
 type Explicit<'a> = BTreeMap<&'a str, bool>;
 
-/// Whether the gate changes what the scheduler does in a version. One reads a member that objects have only where it is on by default.
-fn is_of_scheduler(minor: Minor, gate: &str) -> bool {
-    let lacks_member = gate == "VolumeLimitScaling" && minor < Minor::V37;
-    kstore_scheduler::Gates::NAMES.contains(&gate) && !lacks_member
+/// What changes with a gate.
+fn effect(minor: Minor, gate: &str) -> Effect {
+    match SWITCHED.contains(&gate) || kstore_scheduler::Gates::NAMES.contains(&gate) {
+        true => Effect::Feature,
+        false => Effect::of(minor, gate),
+    }
 }
 
-/// Checks every `NAME=BOOL` of `--feature-gates` as a version of Kubernetes does, and returns the warnings about those without effect.
+/// The warning about a setting that changes a gate, if kstore does not have all of the feature. One that is off has no members in objects, so
+/// no part of kstore finds any.
+fn warning(minor: Minor, setting: &str, name: &str, on: bool) -> Option<String> {
+    match effect(minor, name) {
+        Effect::Feature => None,
+        Effect::Api => on.then(|| {
+            format!(
+                "--{FLAG}={setting} changes what the API keeps and permits: no controller, scheduler or node of kstore has a switch for it"
+            )
+        }),
+        Effect::None => Some(format!("--{FLAG}={setting} has no effect: kstore cannot change this feature")),
+    }
+}
+
+/// The warning about a setting of all gates of a stage: how many of them it changes without effect.
+fn stage_warning(minor: Minor, setting: &str, name: &str, on: bool) -> Option<String> {
+    let stage = if name == STAGES[0] { Stage::Alpha } else { Stage::Beta };
+    let changed = gate::all(minor).filter(|gate| gate.stage == stage && gate.is_on != on);
+    let (without, all) = changed.fold((0, 0), |(without, all), gate| {
+        (without + usize::from(effect(minor, gate.name) == Effect::None), all + 1)
+    });
+    (without > 0).then(|| {
+        format!("--{FLAG}={setting} has no effect on {without} of the {all} gates that it changes: kstore cannot change these features")
+    })
+}
+
+/// Checks every `NAME=BOOL` of `--feature-gates` as a version of Kubernetes does, and returns the warnings about those that kstore does not
+/// have all of.
 ///
 /// # Errors
 /// A gate that the version does not know, a locked gate with a value other than its default, or a gate that is on while a gate that
@@ -66,23 +92,19 @@ pub(crate) fn feature_gates(minor: Minor, settings: &[String]) -> Result<Vec<Str
             }
             continue;
         }
-        let has_no_effect = if STAGES.contains(&name) {
-            true
+        if STAGES.contains(&name) {
+            warnings.extend(stage_warning(minor, setting, name, on));
         } else if let Some(gate) = gate::find(minor, name) {
             if gate.is_locked && on != gate.is_on {
                 let locked = gate.is_on;
                 let reason = format!("cannot set feature gate {name} to {on}, feature is locked to {locked}");
                 return Err(FlagError::new(FLAG, setting, reason));
             }
-            on != (gate.is_on || PRESENT.contains(&name))
-                && !opt_in::is_gate(name)
-                && !SWITCHED.contains(&name)
-                && !is_of_scheduler(minor, name)
+            if on != gate.is_on {
+                warnings.extend(warning(minor, setting, name, on));
+            }
         } else {
             return Err(FlagError::new(FLAG, setting, format!("unrecognized feature gate: {name}")));
-        };
-        if has_no_effect {
-            warnings.push(format!("--{FLAG}={setting} has no effect: kstore cannot change this feature"));
         }
     }
     match unmet(minor, &explicit) {
@@ -130,7 +152,7 @@ fn is_on(gate: &Gate, explicit: &Explicit<'_>) -> bool {
     *explicit.get(gate.name).or(stage).unwrap_or(&gate.is_on)
 }
 
-/// The optional APIs and features of a version that `--runtime-config` and `--feature-gates` turn on, and the warnings about APIs that
+/// The optional APIs, gates and features of a version that `--runtime-config` and `--feature-gates` turn on, and the warnings about APIs that
 /// stay off for want of a gate. [`feature_gates`] checks the gates.
 ///
 /// # Errors
@@ -165,7 +187,12 @@ pub(crate) fn opt_in(
         format!("{plural} are not served, because the feature gate {gate} is off: add --{FLAG}={gate}=true")
     });
     let warnings = former.into_iter().chain(missing).collect();
-    Ok((OptIn::of(minor, &switches, has_gate), warnings))
+    // No code asks for the one gate that another flag turns off as well. The set of a server without flags is the default one all the same.
+    let set = GateSet::of(minor, |gate| match gate.name == NEEDS_COMPATIBILITY {
+        true => gate.is_on,
+        false => is_on(gate, &explicit),
+    });
+    Ok((OptIn::of(minor, &switches, has_gate).with_gates(set), warnings))
 }
 
 /// Whether a gate is on in a version of Kubernetes, with the settings of `--feature-gates`, which [`feature_gates`] has checked.
@@ -238,17 +265,42 @@ mod tests {
             "ClusterTrustBundle=true,ClusterTrustBundleProjection=true,StorageVersionMigrator=true",
             "DynamicResourceAllocation=true,DRAConsumableCapacity=true,DRADeviceBindingConditions=false",
             "SchedulerPopFromBackoffQ=false,NominatedNodeNameForExpectation=false,DRASchedulerFilterTimeout=false",
+            // The defaults of their stages.
+            "AllAlpha=false",
+            "WatchList=false,HPAScaleToZero=true,StrictIPCIDRValidation=false",
+            // Objects have no members of a feature that is off.
+            "HostnameOverride=false",
         ] {
             assert_eq!(gates(silent), Ok(vec![]), "{silent}");
         }
-        for warned in [
-            "CrossNamespaceVolumeDataSource=true",
-            "MutatingAdmissionPolicy=false",
-            "MaxUnavailableStatefulSet=false",
-            "AllAlpha=false",
-        ] {
-            assert_eq!(gates(warned).unwrap().len(), 1, "{warned}");
+        for warned in ["MutatingAdmissionPolicy=false", "NativeHistograms=true", "AllBeta=false"] {
+            let warnings = gates(warned).unwrap();
+            assert!(warnings.len() == 1 && warnings[0].contains("has no effect"), "{warnings:?}");
         }
+        for of_api in ["CrossNamespaceVolumeDataSource=true", "ContainerStopSignals=true"] {
+            let warnings = gates(of_api).unwrap();
+            assert!(
+                warnings.len() == 1 && warnings[0].contains("changes what the API keeps"),
+                "{warnings:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_gates_of_the_flag_are_those_of_the_server() {
+        let set = |minor, text: &str| opt_in(minor, &[], &[text.to_owned()]).unwrap().0;
+        assert!(opt_in(Minor::V37, &[], &[]).unwrap().0.gates().is_default());
+        let agreeing = set(Minor::V36, "StrictIPCIDRValidation=true");
+        assert!(agreeing.gates().is_default(), "the default version's gates");
+        let changed = set(Minor::V36, "kube:StrictIPCIDRValidation=false");
+        assert!(!changed.has_gate("StrictIPCIDRValidation") && changed.has_gate("WatchList"));
+        let stage = set(Minor::V34, "AllAlpha=true");
+        assert!(stage.has_gate("EnvFiles") && stage.has_gate("RelaxedServiceNameValidation"));
+        assert!(!stage.has_gate("VolumeAttributesClassNothing"), "no version knows it");
+        let beta = set(Minor::V37, "AllBeta=false");
+        assert!(!beta.has_gate("HPAScaleToZero") && beta.has_gate("SELinuxMount"));
+        let others = gate::all(Minor::V37).filter(|gate| gate.stage != Stage::Beta);
+        assert!(others.into_iter().all(|gate| beta.has_gate(gate.name) == gate.is_on));
     }
 
     #[test]
@@ -300,9 +352,7 @@ mod tests {
             let gates = gate::all(minor).filter(|gate| gate.name != NEEDS_COMPATIBILITY);
             for Gate { name, is_on, is_locked, .. } in gates {
                 let set = |on: bool| feature_gates(minor, &[format!("{name}={on}")]);
-                let has_warning = is_on != (is_on || PRESENT.contains(&name));
-                let repeated = set(is_on).map(|warnings| !warnings.is_empty());
-                assert_eq!(repeated, Ok(has_warning), "{minor} {name}={is_on}");
+                assert_eq!(set(is_on), Ok(vec![]), "{minor} {name}={is_on}");
                 assert!(!is_locked || set(!is_on).is_err(), "{minor}: {name} is locked");
             }
             assert_eq!(unmet(minor, &Explicit::new()), None, "the defaults are consistent");

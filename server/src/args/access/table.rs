@@ -27,7 +27,7 @@ pub(crate) const APIS: &[Flag] = &[
     honour(
         "feature-gates",
         "GATES",
-        "Feature gates of Kubernetes, as NAME=BOOL; those of optional APIs have an effect",
+        "Feature gates of Kubernetes, as NAME=BOOL; one that kstore cannot change gives a warning",
     ),
 ];
 

@@ -1,5 +1,5 @@
 //! [`Tables`]: the tables of fields and gates as their files state them, so that a test expects what a row says and not what the code
-//! under test makes of it. The notation is that of `api/src/schema/mod.rs` and `api/src/gate.rs`.
+//! under test makes of it. The notation is that of `api/src/schema/mod.rs` and `api/src/gate/mod.rs`.
 
 use kstore_api::version::{Minor, Versions};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
 //! Feature gates of the control plane programs of Kubernetes, by version: stage, default, whether the default is locked, and the gates
-//! that a gate needs. The default decides which members of objects a server keeps; flags decide what it accepts of a setting.
+//! that a gate needs. The gates of one server ([`GateSet`]) decide which members of objects it keeps.
 //!
 //! # Notation of `schema/gates.txt`
 //!
@@ -10,10 +10,13 @@
 //! A line is a gate with a cell for each version of [`Minor::ALL`], and the gates that it needs. A cell is `.` if the version does not
 //! know the gate. Otherwise it is the stage (`A`lpha, `B`eta, `G`A, `D`eprecated), the default (`+`, `-`), and `L` for a locked default.
 
+mod set;
+
 use crate::version::Minor;
+pub use set::GateSet;
 use std::sync::LazyLock;
 
-const FILE: &str = include_str!("../schema/gates.txt");
+const FILE: &str = include_str!("../../schema/gates.txt");
 
 /// Maturity of a feature in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
