@@ -60,6 +60,8 @@ pub struct CustomRow {
     pub fields: Vec<Vec<String>>,
     /// Labels of the selectable fields that this version declares, sorted.
     pub selectable: Vec<String>,
+    /// The version of Kubernetes that the server serves.
+    pub minor: Minor,
 }
 
 impl CustomRow {
@@ -129,7 +131,7 @@ impl CustomRow {
             name_rule: NameRule::Subdomain,
             rules: Box::leak(Box::new(rules)),
             custom: Some(Box::leak(Box::new(CustomFacts { stored_as }))),
-            minor: Minor::DEFAULT,
+            minor: self.minor,
             gates: GateSet::DEFAULT,
             drops_unknown: false,
             deprecated: None,

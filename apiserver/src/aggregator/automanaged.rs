@@ -81,6 +81,7 @@ mod tests {
     use super::super::services::tests::object;
     use super::*;
     use kstore_api::kind::CustomRow;
+    use kstore_api::version::Minor;
 
     fn kinds() -> kind::Kinds {
         let row = CustomRow {
@@ -97,6 +98,7 @@ mod tests {
             has_scale: false,
             fields: Vec::new(),
             selectable: Vec::new(),
+            minor: Minor::DEFAULT,
         };
         {
             let rows = CustomRow::rows(&[row], 0).unwrap();

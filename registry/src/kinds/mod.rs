@@ -13,6 +13,7 @@ use kstore_api::crd::{Conversion, Definition};
 use kstore_api::kind::{self, CustomRow, OptIn, TooManyKinds};
 use kstore_api::resource::Resource;
 use kstore_api::stored::{self, StoredError};
+use kstore_api::version::Minor;
 use kstore_api::{crd, initializers, object};
 use kstore_storage::storage::Raw;
 use kstore_storage::storage_key::{self, DEFINITIONS_ROOT, is_definition};
@@ -89,18 +90,18 @@ pub enum KindError {
 }
 
 impl CustomKind {
-    /// Compiles a stored definition. `previous` is its state before, whose unchanged parts are shared.
+    /// Compiles a stored definition for a server of a version. `previous` is its state before, whose unchanged parts are shared.
     ///
     /// # Errors
     /// The reason why the definition cannot be served.
-    pub fn of(raw: &Raw, previous: Option<&Self>) -> Result<Self, KindError> {
+    pub fn of(raw: &Raw, previous: Option<&Self>, minor: Minor) -> Result<Self, KindError> {
         let row = kind::lookup(crd::GROUP, "v1", "customresourcedefinitions")
             .expect("definitions are a built-in kind");
         let stored = stored::read(row, &raw.value)?;
         let value =
             serde_json::from_slice(stored.as_deref().unwrap_or(&raw.value)).map_err(StoredError::from)?;
         let definition = Definition::compile_after(&value, previous.map(|kind| &*kind.definition))?;
-        let rows = CustomRow::rows(&rows_of(&definition), definition.storage)?;
+        let rows = CustomRow::rows(&rows_of(&definition, minor), definition.storage)?;
         let same = previous.filter(|kind| {
             kind.definition.spec_hash == definition.spec_hash && kind.definition.uid == definition.uid
         });
@@ -117,11 +118,12 @@ impl CustomKind {
     }
 
     /// The kind InitializerConfiguration. Its definition is not stored: its revision is that of an absent key.
-    fn initializer_configurations() -> Self {
+    fn initializer_configurations(minor: Minor) -> Self {
         let stored = object::encode_stored(&initializers::definition());
         let key = definition_key(initializers::GROUP, initializers::PLURAL);
         let raw = Raw { key: key.into(), value: stored.into(), undecrypted: None, revision: 0, created: 0 };
-        let kind = Self::of(&raw, None).expect("the definition is valid, and has one of the first rows");
+        let kind =
+            Self::of(&raw, None, minor).expect("the definition is valid, and has one of the first rows");
         let row = kind::lookup(crd::GROUP, "v1", "customresourcedefinitions");
         let entry = row.and_then(|row| Entry::from_raw(row, &raw).ok());
         Self { unstored: entry.map(Arc::new), ..kind }
@@ -139,7 +141,7 @@ impl CustomKind {
     }
 }
 
-fn rows_of(definition: &Definition) -> Vec<CustomRow> {
+fn rows_of(definition: &Definition, minor: Minor) -> Vec<CustomRow> {
     let accepted = &definition.accepted;
     let texts = |names: &[Arc<str>]| names.iter().map(|name| name.to_string()).collect();
     let fields: BTreeSet<Vec<String>> = definition
@@ -165,6 +167,7 @@ fn rows_of(definition: &Definition) -> Vec<CustomRow> {
             has_scale: version.scale.is_some(),
             fields: fields.iter().cloned().collect(),
             selectable,
+            minor,
         }
     };
     definition.versions.iter().map(row).collect()
@@ -206,7 +209,7 @@ impl Kinds {
     /// These kinds and InitializerConfiguration.
     #[must_use]
     pub fn with_initializers(self) -> Self {
-        let declared = Arc::new(CustomKind::initializer_configurations());
+        let declared = Arc::new(CustomKind::initializer_configurations(self.rows.opt_in().minor()));
         Self::of(self.rows.opt_in().clone(), self.definitions, Some(declared))
     }
 
@@ -224,7 +227,7 @@ impl Kinds {
         for (key, raw) in changes.filter(|(key, _)| is_definition(key)) {
             let previous = definitions.remove(key);
             let Some(raw) = raw else { continue };
-            match CustomKind::of(raw, previous.as_deref()) {
+            match CustomKind::of(raw, previous.as_deref(), self.rows.opt_in().minor()) {
                 Ok(kind) => drop(definitions.insert(key.to_owned(), Arc::new(kind))),
                 Err(error) => tracing::error!(key, %error, "a CustomResourceDefinition is not served"),
             }
