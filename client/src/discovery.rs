@@ -1,5 +1,5 @@
 //! [`Client::discover`]: the groups, versions and resources that the server lists, those of aggregated API
-//! servers included.
+//! servers included. [`Client::server_version`]: its version of Kubernetes.
 
 use crate::{ApiError, Client};
 use http::{Request, header};
@@ -34,7 +34,27 @@ pub struct DiscoveredResource {
     pub verbs: Vec<String>,
 }
 
+/// The version of Kubernetes that a server states.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ServerVersion {
+    /// The major version.
+    pub major: String,
+    /// The minor version; vendors append `+`.
+    pub minor: String,
+}
+
 impl Client {
+    /// The version of Kubernetes that the server serves, by its `/version`.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses the request or answers with another document.
+    pub async fn server_version(&self) -> Result<ServerVersion, ApiError> {
+        let request = Request::get("/version").header(header::ACCEPT, "application/json");
+        let document = self.send_path(request, bytes::Bytes::new()).await?;
+        serde_json::from_slice(&document).map_err(ApiError::json)
+    }
+
     /// All versions of all groups except the core group: the groups in the order of their priority, the
     /// versions of a group by preference.
     ///

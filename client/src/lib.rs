@@ -50,7 +50,7 @@ mod typed;
 pub use client::Client;
 pub use connect::ConnectError;
 pub use custom::{Custom, CustomSpec};
-pub use discovery::{DiscoveredResource, DiscoveredVersion};
+pub use discovery::{DiscoveredResource, DiscoveredVersion, ServerVersion};
 pub use dynamic::{Dynamic, DynamicApi, DynamicObject, Stored};
 pub use each::Each;
 pub use error::ApiError;

@@ -2,8 +2,8 @@
 //! the audit log, published authorities and the metrics server. `kstore_cluster` starts it; `wiring` calls this and ends it.
 
 use crate::args::{
-    self, ApiHere, Component, Durability, Engine, ExternalEtcd, LoopsConfig, OptionalApis, OutboundPolicy,
-    Quota, Storage, StoreAlone,
+    self, ApiHere, Component, Durability, Engine, ExternalEtcd, LoopsConfig, OutboundPolicy, Quota, Storage,
+    StoreAlone,
 };
 use crate::authorities::{self, FollowedAuthorities};
 use crate::cri_node::{cri_endpoint, cri_node};
@@ -15,7 +15,8 @@ use crate::metrics_server::WithMetricsServer;
 use crate::no_connections::NoConnections;
 use crate::telemetry::millis;
 use crate::{
-    audit, clients, data_version, encryption, external, load_report, no_space, pki, salvage, scheduler_config,
+    audit, clients, data_version, encryption, external, load_report, no_space, pki, remote_version, salvage,
+    scheduler_config,
 };
 use anyhow::{Context, anyhow};
 use kstore_apiserver::config::{NetworkConfig, StorageConfig};
@@ -463,9 +464,16 @@ pub(crate) async fn loops_only(
     phase: &Phase,
 ) -> anyhow::Result<()> {
     let config = Kubeconfig::read(kubeconfig).map_err(|error| anyhow!("cannot use --kubeconfig: {error}"))?;
+    let mut served = None;
     for component in &loops.components {
         let identity = clients::identity(*component);
         let client = Client::connect(&config, identity.file).await?;
+        let minor = match served {
+            Some(minor) => minor,
+            None => *served.insert(remote_version::served(&client).await),
+        };
+        // `--feature-gates` is a flag of the API server, in another process here: its version's gates are as by default.
+        let has_gate = |name: &str| args::has_gate(minor, name, &[]);
         // A separate connection: other requests must not delay the renewal of the Lease.
         let lease_client = match loops.leader_elect {
             Some(false) => None,
@@ -479,19 +487,20 @@ pub(crate) async fn loops_only(
                 let accounts = clients::service_accounts(&config, &client)?;
                 let accounts = Accounts::own(move |account| accounts.client(account));
                 let controllers = controllers(loops, &ca_pem, None, None);
+                let (metrics, unused_claims) = (metrics.clone(), has_gate(args::UNUSED_CLAIMS));
                 let controllers =
-                    kstore_controllers::Config { accounts, metrics: metrics.clone(), ..controllers };
+                    kstore_controllers::Config { accounts, metrics, minor, unused_claims, ..controllers };
                 kstore_cluster::Component::controllers(controllers, client, nondet)
             }
             Component::Scheduler => {
-                // `--feature-gates` is a flag of the API server, in another process here.
-                let config = scheduler_config::config(loops, OptionalApis::default().scheduler);
-                let scheduler = kstore_scheduler::Config { metrics: metrics.clone(), ..config };
+                let config = scheduler_config::config(loops, Gates::of(has_gate));
+                let scheduler = kstore_scheduler::Config { metrics: metrics.clone(), minor, ..config };
                 kstore_cluster::Component::scheduler(scheduler, client, nondet)
             }
             Component::KubeletSim => {
                 // Nodes in another process share one certificate and therefore one user.
                 let nodes = kstore_kubelet_sim::Config { metrics: metrics.clone(), ..nodes(loops, false)? };
+                let nodes = nodes.of_release(minor);
                 phase.spawn("kubelet-sim-announcement", announce_nodes(nodes.clone(), phase.stop()));
                 kstore_cluster::Component::nodes(nodes, client, nondet)
             }

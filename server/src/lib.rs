@@ -41,6 +41,7 @@ mod pages;
 mod pki;
 mod ready;
 mod record;
+mod remote_version;
 mod replay;
 mod report;
 mod revision;

@@ -53,6 +53,25 @@ fn every_component_runs_in_its_own_process_and_can_be_replaced() {
 }
 
 #[test]
+fn components_in_other_processes_are_those_of_the_version_that_the_apiserver_serves() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--components", "apiserver", "--kubernetes-version", "1.34"];
+    let apiserver = Launch::on_disk(SERVER, dir.path()).args(&flags).start().unwrap();
+    let _controllers = component(dir.path(), "controllers");
+    let _scheduler = component(dir.path(), "scheduler");
+    let _kubelets = component(dir.path(), "kubelet-sim");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = apiserver.client("test").await;
+        let has_release = |node: &Value| node["status"]["nodeInfo"]["kubeletVersion"].is_string();
+        watch_until(&client, Gvr::of::<Node>(), "", "node-0", has_release).await;
+        let node = client.dynamic(Gvr::of::<Node>()).get("", "node-0").await.unwrap();
+        assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.34.9");
+        roll_out(&client, "web").await;
+    });
+}
+
+#[test]
 fn a_process_of_simulated_nodes_says_when_they_are_up_and_when_another_has_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
