@@ -49,6 +49,7 @@ mod spread;
 mod startup;
 mod sync;
 mod usage;
+mod versions;
 mod watchers;
 mod writes;
 
@@ -88,6 +89,7 @@ fn measurements(binary: &binary::Binary) -> Vec<(&'static str, Outcome)> {
     vec![
         ("startup memory", Box::pin(startup::measure(b(), Storage::Memory))),
         ("startup disk", Box::pin(startup::measure(b(), Storage::Disk))),
+        ("versions", Box::pin(versions::measure(b()))),
         ("dropin", Box::pin(dropin::measure(b()))),
         ("idle memory", Box::pin(idle::measure(b(), Storage::Memory))),
         ("idle disk", Box::pin(idle::measure(b(), Storage::Disk))),
