@@ -1,6 +1,6 @@
-//! What other versions of Kubernetes than the default one cost: the time from the start of the process to the first answer of `/readyz` with
-//! each, and the resident memory of an API server of it beyond that of the default version, whose rows and types are statics. One table of
-//! the program has all versions: its size is a row, too.
+//! What other versions of Kubernetes than the default one cost: the time from the start of the process to the first answer of `/readyz`
+//! with each, and the resident memory of an API server of it beyond that of the default version, whose rows and types are statics. One
+//! table of the program has all versions: its size is a row, too.
 
 use crate::binary::Binary;
 use crate::limits::STARTS;

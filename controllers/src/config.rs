@@ -45,8 +45,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// The version of Kubernetes by whose rules a feature of the controllers works that is on from `since` on: the API server's, or one before
-    /// `since` if the feature's gate is off.
+    /// The version of Kubernetes by whose rules a feature of the controllers works that is on from `since` on: the API server's, or one
+    /// before `since` if the feature's gate is off.
     pub(crate) fn version_with(&self, gate: &str, since: Minor) -> Minor {
         let before = Minor::ALL.into_iter().rev().find(|minor| *minor < since).unwrap_or(self.minor);
         match self.gates.lacks(self.minor, gate) {

@@ -5,8 +5,8 @@ use crate::version::Minor;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// The gates of one server: those of its version by default, and those that its operator set to another value. Rows of resources have it, so
-/// it is as small as a reference.
+/// The gates of one server: those of its version by default, and those that its operator set to another value. Rows of resources have it,
+/// so it is as small as a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GateSet {
     /// Names of the gates that are not as the version has them by default, sorted.

@@ -1,5 +1,5 @@
-//! [`VersionRows`]: the rows of the built-in kinds of one version of Kubernetes and set of feature gates, with look-ups. Those of the default
-//! version and gates are the statics of [`super::table`]; others are copies that state both, made once in a process.
+//! [`VersionRows`]: the rows of the built-in kinds of one version of Kubernetes and set of feature gates, with look-ups. Those of the
+//! default version and gates are the statics of [`super::table`]; others are copies that state both, made once in a process.
 
 use super::row_index::RowIndex;
 use super::{OPT_IN, RESOURCES};

@@ -14,8 +14,8 @@ const STOP_SIGNALS: &str = "ContainerStopSignals";
 /// The gate of claims that are filled from other namespaces.
 const FOREIGN_SOURCES: &str = "CrossNamespaceVolumeDataSource";
 
-/// Drops disabled members. Runs at create and update, before validation. `old` is the object that an update replaces: a feature that it uses
-/// may stay in use.
+/// Drops disabled members. Runs at create and update, before validation. `old` is the object that an update replaces: a feature that it
+/// uses may stay in use.
 pub(super) fn drop_disabled_fields(resource: &Resource, object: &mut Value, old: Option<&Value>) {
     (resource.rules.drop_disabled)(object);
     drop_stop_signals(resource, object, old);

@@ -53,8 +53,8 @@ fn disabled_fields(minor: Minor) -> &'static MarkedFields {
     })
 }
 
-/// Where objects of a version have members of features that a server may have or not. Servers with other gates than those by default look at
-/// all of them, so that one table serves every set of gates.
+/// Where objects of a version have members of features that a server may have or not. Servers with other gates than those by default look
+/// at all of them, so that one table serves every set of gates.
 fn gated_fields(minor: Minor) -> &'static MarkedFields {
     static ALL: [OnceLock<MarkedFields>; Minor::ALL.len()] = [const { OnceLock::new() }; Minor::ALL.len()];
     ALL[minor as usize].get_or_init(|| {

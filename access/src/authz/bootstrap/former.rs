@@ -1,6 +1,6 @@
-//! Default roles of versions of Kubernetes before 1.36, and of servers with other feature gates, as differences from its roles. Roles that only kstore has stay as they are in
-//! every version: the components are the same. So do the roles of the scheduler and of controllers for kinds that 1.33 lacks, and that of
-//! the controller that evicts pods from devices with taints: these components run in every version.
+//! Default roles of versions of Kubernetes before 1.36, and of servers with other feature gates, as differences from its roles. Roles that
+//! only kstore has stay as they are in every version: the components are the same. So do the roles of the scheduler and of controllers for
+//! kinds that 1.33 lacks, and that of the controller that evicts pods from devices with taints: these components run in every version.
 
 use super::{Grant, Named, On, WRITE};
 use kstore_api::kind::OptIn;

@@ -1,6 +1,6 @@
-//! Checks of `--feature-gates` and `--runtime-config`. A gate decides what kstore has of its feature: what the API keeps and permits, and where
-//! it is there a switch of the feature itself. A setting without effect gives a warning, and one that kstore cannot ignore is refused.
-//! `opt_in` turns optional APIs and their features on.
+//! Checks of `--feature-gates` and `--runtime-config`. A gate decides what kstore has of its feature: what the API keeps and permits, and
+//! where it is there a switch of the feature itself. A setting without effect gives a warning, and one that kstore cannot ignore is
+//! refused. `opt_in` turns optional APIs and their features on.
 
 use super::FlagError;
 use crate::args::values::parse_bool;
@@ -45,8 +45,8 @@ fn effect(minor: Minor, gate: &str) -> Effect {
     }
 }
 
-/// The warning about a setting that changes a gate, if kstore does not have all of the feature. One that is off has no members in objects, so
-/// no part of kstore finds any.
+/// The warning about a setting that changes a gate, if kstore does not have all of the feature. One that is off has no members in objects,
+/// so no part of kstore finds any.
 fn warning(minor: Minor, setting: &str, name: &str, on: bool) -> Option<String> {
     match effect(minor, name) {
         Effect::Feature => None,
@@ -152,8 +152,8 @@ fn is_on(gate: &Gate, explicit: &Explicit<'_>) -> bool {
     *explicit.get(gate.name).or(stage).unwrap_or(&gate.is_on)
 }
 
-/// The optional APIs, gates and features of a version that `--runtime-config` and `--feature-gates` turn on, and the warnings about APIs that
-/// stay off for want of a gate. [`feature_gates`] checks the gates.
+/// The optional APIs, gates and features of a version that `--runtime-config` and `--feature-gates` turn on, and the warnings about APIs
+/// that stay off for want of a gate. [`feature_gates`] checks the gates.
 ///
 /// # Errors
 /// An API that every kstore server serves is disabled, or an API that kstore does not have is enabled.
