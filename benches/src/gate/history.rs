@@ -95,7 +95,8 @@ async fn imports(binary: &Binary, table: &mut Table) {
     table.add(Quantity::new(peak, Unit::Times, Limit::at_most(2.0, 16.0)), listed_memory);
     let what = "import of a snapshot of these objects and first answer, a GiB of the file";
     add_time(table, what, (20_000.0, 60_000.0), opened_per_gibibyte);
-    table.add(Quantity::new(format!("{peak}, of that"), Unit::Times, Limit::at_most(2.2, 6.6)), opened_memory);
+    table
+        .add(Quantity::new(format!("{peak}, of that"), Unit::Times, Limit::at_most(2.2, 6.6)), opened_memory);
 }
 
 async fn recordings(binary: &Binary, table: &mut Table) {
