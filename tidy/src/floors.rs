@@ -281,7 +281,7 @@ pub(crate) const CRATES: &[CrateFloors] = &[
     CrateFloors {
         folder: "server",
         floors: &[
-            &["telemetry", "version", "watched_object"],
+            &["remote_version", "telemetry", "version", "watched_object"],
             &["args"],
             &[
                 "cri_node",
