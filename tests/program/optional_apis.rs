@@ -100,9 +100,11 @@ async fn feature_gates_decide_about_members_subresources_names_and_permissions()
         let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node";
         let rules = https.call("GET", role, "").await.json()["rules"].to_string();
         assert_eq!(rules.contains("\"serviceaccounts\""), !has_changed, "{rules}");
-        let watch = "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
-        let watched = https.call("GET", watch, "").await;
-        assert_eq!(watched.code, if has_changed { 422 } else { 200 });
+        if has_changed {
+            // An accepted watch is a stream.
+            let watch = "/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+            assert_eq!(https.call("GET", watch, "").await.code, 422);
+        }
     }
 }
 
