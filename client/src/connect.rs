@@ -1,5 +1,7 @@
 //! Connections over the network: TLS by rustls, HTTP/2 by tonic's channel, which reconnects on its own.
 
+use crate::client::Transport;
+use crate::kube_api::KubeApi;
 use crate::kubeconfig::Identity;
 use crate::limits::{CONNECT_TIMEOUT, KEEP_ALIVE};
 use crate::{Client, Kubeconfig};
@@ -12,12 +14,13 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
-use tower::ServiceExt;
+use tower::Service;
 
 /// The reason why a connection failed.
 #[derive(Debug, thiserror::Error)]
@@ -48,9 +51,29 @@ pub enum ConnectError {
         /// The HTTP status of the answer.
         status: http::StatusCode,
     },
+    /// The server does not answer requests now, so its API is not known. A retry may succeed.
+    #[error(
+        "the server at {server} serves no requests now{}: try again",
+        .status.map(|status| format!(" (it answered {status})")).unwrap_or_default()
+    )]
+    NotServing {
+        /// The server in the kubeconfig.
+        server: String,
+        /// The HTTP status of the answer, if one came.
+        status: Option<http::StatusCode>,
+    },
     /// The server could not be reached. A retry may succeed.
     #[error("unable to connect to the server: {0}")]
     Connect(#[from] tonic::transport::Error),
+}
+
+/// The API through which clients reach the objects of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerApi {
+    /// kstore's gRPC API.
+    Kstore,
+    /// Kubernetes' REST API alone, as a kube-apiserver: see [`Client::over_kubernetes`].
+    Kubernetes,
 }
 
 impl Client {
@@ -67,13 +90,36 @@ impl Client {
         agent: &'a str,
     ) -> BoxFuture<'a, Result<Self, ConnectError>> {
         Box::pin(async move {
-            let (endpoint, connector) = prepare(kubeconfig)?;
-            let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
-            let channel = endpoint.connect_with_connector(connect).await?;
-            let client = Self::over_channel(channel, kubeconfig, agent);
-            match client.refuses_grpc().await {
-                Some(status) => Err(ConnectError::Protocol { server: kubeconfig.server.clone(), status }),
-                None => Ok(client),
+            let connection = Connection::of(kubeconfig)?;
+            let client = Self::over(connection.open().await?, agent);
+            match client.server_api().await {
+                // A server that cannot answer now may be one of kstore: its calls say what is wrong.
+                Ok(Ok(())) | Err(_) => Ok(client),
+                Ok(Err(status)) => Err(ConnectError::Protocol { server: kubeconfig.server.clone(), status }),
+            }
+        })
+    }
+
+    /// A client that is connected to the server of a kubeconfig, whichever API it has; a client of an API server without kstore's API is as
+    /// [`Client::over_kubernetes`] says. If the connection breaks later, the next call reconnects.
+    ///
+    /// # Errors
+    ///
+    /// The kubeconfig is invalid, or the server cannot be reached or does not answer now.
+    pub fn connect_to_any<'a>(
+        kubeconfig: &'a Kubeconfig,
+        agent: &'a str,
+    ) -> BoxFuture<'a, Result<(Self, ServerApi), ConnectError>> {
+        Box::pin(async move {
+            let connection = Connection::of(kubeconfig)?;
+            let client = Self::over(connection.open().await?, agent);
+            match client.server_api().await {
+                Ok(Ok(())) => Ok((client, ServerApi::Kstore)),
+                Ok(Err(_)) => {
+                    let api = KubeApi::new(client.transport, connection.opener());
+                    Ok((Self::over(api.into_service(), agent), ServerApi::Kubernetes))
+                }
+                Err(status) => Err(ConnectError::NotServing { server: kubeconfig.server.clone(), status }),
             }
         })
     }
@@ -84,21 +130,86 @@ impl Client {
     ///
     /// The kubeconfig is invalid.
     pub fn connect_lazy(kubeconfig: &Kubeconfig, agent: &str) -> Result<Self, ConnectError> {
-        let (endpoint, connector) = prepare(kubeconfig)?;
-        let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
-        Ok(Self::over_channel(endpoint.connect_with_connector_lazy(connect), kubeconfig, agent))
+        Self::connect_lazy_to(kubeconfig, agent, ServerApi::Kstore)
     }
 
-    fn over_channel(channel: Channel, kubeconfig: &Kubeconfig, agent: &str) -> Self {
-        let bearer = kubeconfig.token.as_ref().and_then(|token| format!("Bearer {token}").parse().ok());
-        let service = channel.map_request(move |mut request: http::Request<tonic::body::Body>| {
-            if let Some(bearer) = &bearer {
-                let bearer: &http::HeaderValue = bearer;
-                request.headers_mut().insert(http::header::AUTHORIZATION, bearer.clone());
+    /// A client of a server that is known to have this API. The first call connects.
+    ///
+    /// # Errors
+    ///
+    /// The kubeconfig is invalid.
+    pub fn connect_lazy_to(
+        kubeconfig: &Kubeconfig,
+        agent: &str,
+        api: ServerApi,
+    ) -> Result<Self, ConnectError> {
+        let connection = Connection::of(kubeconfig)?;
+        let client = Self::over(connection.open_lazy(), agent);
+        Ok(match api {
+            ServerApi::Kstore => client,
+            ServerApi::Kubernetes => {
+                Self::over(KubeApi::new(client.transport, connection.opener()).into_service(), agent)
             }
-            request
-        });
-        Self::over(service, agent)
+        })
+    }
+}
+
+/// How to connect to the server of a kubeconfig.
+#[derive(Clone)]
+struct Connection {
+    endpoint: Endpoint,
+    connector: Connector,
+    bearer: Option<http::HeaderValue>,
+}
+
+impl Connection {
+    fn of(kubeconfig: &Kubeconfig) -> Result<Self, ConnectError> {
+        let (endpoint, connector) = prepare(kubeconfig)?;
+        let bearer = kubeconfig.token.as_ref().and_then(|token| format!("Bearer {token}").parse().ok());
+        Ok(Self { endpoint, connector, bearer })
+    }
+
+    async fn open(&self) -> Result<Authorized, ConnectError> {
+        let connector = self.connector.clone();
+        let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
+        let channel = self.endpoint.connect_with_connector(connect).await?;
+        Ok(Authorized { channel, bearer: self.bearer.clone() })
+    }
+
+    fn open_lazy(&self) -> Authorized {
+        let connector = self.connector.clone();
+        let connect = tower::service_fn(move |_: Uri| connector.clone().connect());
+        let channel = self.endpoint.connect_with_connector_lazy(connect);
+        Authorized { channel, bearer: self.bearer.clone() }
+    }
+
+    /// A function that makes further connections, which connect at the first call.
+    fn opener(self) -> impl Fn() -> Transport + Send + Sync + 'static {
+        move || Client::over(self.open_lazy(), "").transport
+    }
+}
+
+/// A connection that adds a bearer token to each request.
+#[derive(Clone)]
+struct Authorized {
+    channel: Channel,
+    bearer: Option<http::HeaderValue>,
+}
+
+impl Service<http::Request<tonic::body::Body>> for Authorized {
+    type Response = http::Response<tonic::body::Body>;
+    type Error = tonic::transport::Error;
+    type Future = <Channel as Service<http::Request<tonic::body::Body>>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Service::<http::Request<tonic::body::Body>>::poll_ready(&mut self.channel, cx)
+    }
+
+    fn call(&mut self, mut request: http::Request<tonic::body::Body>) -> Self::Future {
+        if let Some(bearer) = &self.bearer {
+            request.headers_mut().insert(http::header::AUTHORIZATION, bearer.clone());
+        }
+        self.channel.call(request)
     }
 }
 

@@ -152,6 +152,35 @@ impl From<tonic::Status> for ApiError {
     }
 }
 
+/// The Status that a gRPC error carries; an internal error with its text if it carries none.
+pub(crate) fn status_of(error: &tonic::Status) -> Status {
+    match ApiError::from(error.clone()) {
+        ApiError::Status(status) => *status,
+        other => Status::internal(other),
+    }
+}
+
+/// The gRPC error that carries a Status, as a server of kstore sends it.
+pub(crate) fn to_grpc(status: &Status) -> tonic::Status {
+    let code = match status.code {
+        400 | 406 | 415 | 422 => Code::InvalidArgument,
+        401 => Code::Unauthenticated,
+        403 => Code::PermissionDenied,
+        404 => Code::NotFound,
+        405 | 501 => Code::Unimplemented,
+        409 if status.reason == Reason::AlreadyExists => Code::AlreadyExists,
+        409 => Code::Aborted,
+        410 => Code::OutOfRange,
+        413 | 429 | 507 => Code::ResourceExhausted,
+        503 => Code::Unavailable,
+        504 => Code::DeadlineExceeded,
+        _ => Code::Internal,
+    };
+    let detail = RpcDetail { type_url: String::new(), value: status.to_json() };
+    let rpc = RpcStatus { code: code as i32, message: status.message.clone(), details: vec![detail] };
+    tonic::Status::with_details(code, status.message.clone(), rpc.encode_to_vec().into())
+}
+
 /// The code and reason of a gRPC code without details, if only a server can have sent it. Libraries use the
 /// other codes too, when the state of the server is unknown.
 fn bare(code: Code) -> Option<(u16, Reason)> {

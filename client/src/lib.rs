@@ -29,6 +29,7 @@ mod feed;
 mod finalizers;
 mod grpc;
 mod gvr;
+mod kube_api;
 mod kubeconfig;
 mod lease;
 pub mod limits;
@@ -48,7 +49,7 @@ mod tunnel;
 mod typed;
 
 pub use client::Client;
-pub use connect::ConnectError;
+pub use connect::{ConnectError, ServerApi};
 pub use custom::{Custom, CustomSpec};
 pub use discovery::{DiscoveredResource, DiscoveredVersion, ServerVersion};
 pub use dynamic::{Dynamic, DynamicApi, DynamicObject, Stored};

@@ -62,3 +62,19 @@ pub const MANIFEST_DOCUMENT_BYTES: usize = 64 << 20;
 /// The lifetime of a service account token that a client requests. Short, since the client renews it; a
 /// server refuses less than ten minutes.
 pub const ACCOUNT_TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// The requests, without watches, that are sent at the same time to an API server without kstore's gRPC API. Servers bound the
+/// streams of a connection, some at 100, and kube-apiserver runs 200 writes at a time for all its clients.
+pub const KUBE_CALLS: usize = 64;
+
+/// The operations of one call of `Each` to an API server without kstore's gRPC API: as many as kstore takes.
+pub const KUBE_EACH: usize = 128;
+
+/// The objects of a page of a list from an API server without kstore's gRPC API, as kubectl asks for them.
+pub const KUBE_PAGE: i64 = 500;
+
+/// The watches on one connection to an API server without kstore's gRPC API.
+pub const KUBE_STREAMS: usize = 100;
+
+/// The connections for watches to an API server without kstore's gRPC API. A process that needs more watches gets an error.
+pub const KUBE_CONNECTIONS: usize = 20;

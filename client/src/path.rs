@@ -60,20 +60,26 @@ impl Client {
         })
     }
 
-    /// The HTTP status by which the server shows that it speaks no gRPC, as a kube-apiserver does. `None` if it
-    /// speaks gRPC, or cannot answer now.
-    pub(crate) fn refuses_grpc<'a>(&'a self) -> BoxFuture<'a, Option<StatusCode>> {
+    /// Which API the server has: kstore's, or, with the HTTP status of its answer, another one, as a kube-apiserver. An error if it cannot
+    /// answer now, with the status if it answered.
+    pub(crate) fn server_api<'a>(
+        &'a self,
+    ) -> BoxFuture<'a, Result<Result<(), StatusCode>, Option<StatusCode>>> {
         Box::pin(async move {
             let request = http::Request::post(HEALTH_CHECK)
                 .header(header::CONTENT_TYPE, GRPC)
                 .header(header::TE, "trailers");
-            let request = self.http_request(request, Bytes::from_static(&EMPTY_MESSAGE)).ok()?;
+            let request = self.http_request(request, Bytes::from_static(&EMPTY_MESSAGE)).map_err(|_| None)?;
             let answer = tokio::time::timeout(CALL_TIMEOUT, self.transport.clone().oneshot(request));
-            let answer = answer.await.ok()?.ok()?;
+            let answer = answer.await.map_err(|_| None)?.map_err(|_| None)?;
             let (status, content_type) = (answer.status(), answer.headers().get(header::CONTENT_TYPE));
             let is_grpc = content_type.is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()));
             let may_change = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-            (!is_grpc && !may_change).then_some(status)
+            match (is_grpc, may_change) {
+                (true, _) => Ok(Ok(())),
+                (false, false) => Ok(Err(status)),
+                (false, true) => Err(Some(status)),
+            }
         })
     }
 
@@ -124,26 +130,28 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_server_without_grpc_is_recognised() {
+    async fn the_api_of_a_server_is_recognised() {
         let table = [
-            (200, "application/grpc", None),
-            (200, "application/grpc+proto", None),
-            (404, "application/json", Some(404)),
-            (403, "application/json", Some(403)),
-            (401, "text/plain", Some(401)),
-            (415, "", Some(415)),
-            (503, "text/plain", None),
-            (429, "application/json", None),
+            (200, "application/grpc", Ok(Ok(()))),
+            (200, "application/grpc+proto", Ok(Ok(()))),
+            (404, "application/json", Ok(Err(404))),
+            (403, "application/json", Ok(Err(403))),
+            (401, "text/plain", Ok(Err(401))),
+            (415, "", Ok(Err(415))),
+            (503, "text/plain", Err(Some(503))),
+            (429, "application/json", Err(Some(429))),
         ];
-        for (status, content_type, refusal) in table {
+        for (status, content_type, expected) in table {
             let service = tower::service_fn(move |request: http::Request<tonic::body::Body>| async move {
                 assert_eq!((request.method(), request.uri().path()), (&http::Method::POST, HEALTH_CHECK));
                 let answer = http::Response::builder().status(status);
                 let answer = answer.header(header::CONTENT_TYPE, content_type);
                 Ok::<_, std::convert::Infallible>(answer.body(Full::new(Bytes::new())).unwrap())
             });
-            let found = Client::over(service, "test").refuses_grpc().await;
-            assert_eq!(found.map(|status| status.as_u16()), refusal, "{status} {content_type}");
+            let found = Client::over(service, "test").server_api().await;
+            let number = |status: StatusCode| status.as_u16();
+            let found = found.map(|api| api.map_err(number)).map_err(|status| status.map(number));
+            assert_eq!(found, expected, "{status} {content_type}");
         }
     }
 

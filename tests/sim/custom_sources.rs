@@ -296,3 +296,21 @@ mod dynamic_over_rest_without_streaming_lists {
         world
     );
 }
+
+/// The source of kstore's API before a server of which only the REST API is used.
+mod typed_before_kubernetes {
+    use super::*;
+
+    async fn world() -> LampSourceFixture<Source<Obj<Lamp>>> {
+        let source = |world: &LampSourceFixture<Source<Obj<Lamp>>>| {
+            let client = Client::over_kubernetes(world.line.clone(), "contract");
+            client.api::<Lamp>().source(of_default())
+        };
+        LampSourceFixture::new(source, true).await
+    }
+
+    source_contract!(
+        #[tokio::test(start_paused = true)]
+        world
+    );
+}

@@ -47,6 +47,8 @@ mod grpc;
 mod hostile;
 /// Jobs and CronJobs.
 mod jobs;
+/// kstore's API before a server of which only the REST API is used: the answers of both are equal.
+mod kube_api;
 /// Simulated nodes as kubelets: admission, resizes, hooks, probes, restarts and termination messages.
 mod kubelets;
 /// Controllers with minimal permissions.
