@@ -42,6 +42,9 @@ pub struct Config {
     /// Whether Nodes that other clients create are simulated if an annotation marks them: `kubelet-sim.kstore.io/node`, or
     /// `kwok.x-k8s.io/node: fake`.
     pub adopts_marked_nodes: bool,
+    /// Whether nodes say that they are simulated, so that other pods and programs of a real cluster stay away: by a taint, labels and an annotation
+    /// ([`NodeShape::for_cluster`](crate::shape::NodeShape::for_cluster)).
+    pub is_guarded: bool,
     /// Objects of `sim.kstore.io` that the control plane applies at the start, if it has these kinds.
     pub sim_objects: Arc<[ManifestObject]>,
     /// KWOK's stages. Objects of kinds that have stages follow these instead of the life that this crate gives pods and nodes.
@@ -144,6 +147,7 @@ impl Default for Config {
             pods: 1000,
             has_sim_api: false,
             adopts_marked_nodes: true,
+            is_guarded: false,
             sim_objects: Arc::default(),
             stages: Arc::default(),
             labels: BTreeMap::new(),

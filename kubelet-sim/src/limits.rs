@@ -41,6 +41,9 @@ pub(crate) const NODE_WRITES: usize = 256;
 /// Writes of nodes and leases in one transaction. Half of the server's limit, so that little is repeated when
 /// it refuses one of them.
 pub(crate) const NODE_BATCH: usize = 64;
+/// Concurrent writes of a batch that is no transaction: the batches of [`NODE_WRITES`] together are below what a client sends at a time to
+/// a server without transactions.
+pub(crate) const SINGLE_WRITES: usize = 8;
 /// First wait after a write that failed for a transient reason; doubles up to [`WRITE_RETRY_MAX`].
 pub(crate) const WRITE_RETRY_BASE: Duration = Duration::from_millis(100);
 /// Longest wait between two attempts of one write.

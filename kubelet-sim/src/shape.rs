@@ -10,6 +10,17 @@ use kstore_api::version::Minor;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The key of the taint that keeps pods from nodes of a real cluster unless they tolerate it, and of the label of these nodes.
+pub const SIMULATED: &str = "sim.kstore.io/simulated";
+
+/// The label that keeps the service controller from sending load to a node.
+const NO_LOAD_BALANCER: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+/// The annotation that keeps Cluster Autoscaler from removing a node.
+const NO_SCALE_DOWN: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
+
+const NO_SCHEDULE: &str = "NoSchedule";
+
 /// Features of simulated kubelets that pods and their changes may need, by the names of their gates; sorted.
 const FEATURES: [&str; 4] = [
     "ExtendWebSocketsToKubelet",
@@ -111,7 +122,7 @@ impl NodeShape {
         ];
         let amounts: BTreeMap<_, _> =
             all.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned()))).into();
-        Self {
+        let shape = Self {
             labels: config.labels.clone(),
             annotations: BTreeMap::new(),
             taints: Vec::new(),
@@ -129,7 +140,27 @@ impl NodeShape {
             declared_features: declared_features(config.minor),
             plugin_resources: Vec::new(),
             provider_id: None,
+        };
+        shape.for_cluster(config)
+    }
+
+    /// The shape with what all nodes of the cluster have: with [`Config::is_guarded`] a taint, labels and an annotation that keep pods of
+    /// others, load balancers and autoscalers away. What a template says of the same keys wins, but it cannot remove the taint.
+    #[must_use]
+    pub fn for_cluster(mut self, config: &Config) -> Self {
+        if !config.is_guarded {
+            return self;
         }
+        let yes = || "true".to_owned();
+        for label in [SIMULATED, NO_LOAD_BALANCER] {
+            self.labels.entry(label.to_owned()).or_insert_with(yes);
+        }
+        self.annotations.entry(NO_SCALE_DOWN.to_owned()).or_insert_with(yes);
+        if !self.taints.iter().any(|taint| taint.key == SIMULATED && taint.effect == NO_SCHEDULE) {
+            let (key, value, effect) = (SIMULATED.to_owned(), Some(yes()), NO_SCHEDULE.to_owned());
+            self.taints.push(Taint { key, value, effect, ..Taint::default() });
+        }
+        self
     }
 }
 
@@ -147,5 +178,20 @@ mod tests {
         assert_eq!(declared_by("v1.37.0"), FEATURES);
         assert!(declared_by("v1.34.9").is_empty() && declared_by("v1.32.0").is_empty());
         assert!(FEATURES.is_sorted(), "the API server refuses an unsorted list");
+    }
+
+    #[test]
+    fn a_guarded_node_is_tainted_and_labelled_once() {
+        let config = Config { is_guarded: true, ..Config::default() };
+        let shape = NodeShape::of(&config);
+        assert_eq!((shape.taints.len(), shape.taints[0].key.as_str()), (1, SIMULATED));
+        assert_eq!((&*shape.labels[SIMULATED], &*shape.labels[NO_LOAD_BALANCER]), ("true", "true"));
+        assert_eq!(shape.annotations[NO_SCALE_DOWN], "true");
+        assert_eq!(shape.clone().for_cluster(&config), shape, "twice is once");
+        let mut own = shape;
+        own.annotations.insert(NO_SCALE_DOWN.to_owned(), "false".to_owned());
+        assert_eq!(own.for_cluster(&config).annotations[NO_SCALE_DOWN], "false", "what a template says wins");
+        let free = NodeShape::of(&Config::default());
+        assert!(free.taints.is_empty() && free.labels.is_empty() && free.annotations.is_empty());
     }
 }

@@ -15,13 +15,14 @@ use crate::metrics_server::WithMetricsServer;
 use crate::no_connections::NoConnections;
 use crate::telemetry::millis;
 use crate::{
-    audit, clients, data_version, encryption, external, load_report, no_space, pki, remote_version, salvage,
+    audit, clients, data_version, encryption, external, load_report, no_space, other_cluster, pki,
+    remote_version, salvage,
     scheduler_config,
 };
 use anyhow::{Context, anyhow};
 use kstore_apiserver::config::{NetworkConfig, StorageConfig};
 use kstore_apiserver::{ApiServer, ServerConfig};
-use kstore_client::{Client, Kubeconfig};
+use kstore_client::{Client, Kubeconfig, ServerApi};
 use kstore_cluster::{
     ClusterConfig, Components, ControlPlane, History, Phase, Phases, Retention, StartError,
 };
@@ -466,8 +467,7 @@ pub(crate) async fn loops_only(
     let config = Kubeconfig::read(kubeconfig).map_err(|error| anyhow!("cannot use --kubeconfig: {error}"))?;
     let mut served = None;
     for component in &loops.components {
-        let identity = clients::identity(*component);
-        let client = Client::connect(&config, identity.file).await?;
+        let (client, api) = other_cluster::connect(&config, *component).await?;
         let minor = match served {
             Some(minor) => minor,
             None => *served.insert(remote_version::served(&client).await),
@@ -477,7 +477,7 @@ pub(crate) async fn loops_only(
         // A separate connection: other requests must not delay the renewal of the Lease.
         let lease_client = match loops.leader_elect {
             Some(false) => None,
-            Some(true) | None => Some(Client::connect_lazy(&config, "leader-election")?),
+            Some(true) | None => Some(Client::connect_lazy_to(&config, "leader-election", api)?),
         };
         let metrics = Registry::new();
         let component = match component {
@@ -501,6 +501,12 @@ pub(crate) async fn loops_only(
                 // Nodes in another process share one certificate and therefore one user.
                 let nodes = kstore_kubelet_sim::Config { metrics: metrics.clone(), ..nodes(loops, false)? };
                 let nodes = nodes.of_release(minor);
+                let nodes = match api {
+                    ServerApi::Kstore => nodes,
+                    ServerApi::Kubernetes => {
+                        other_cluster::nodes(nodes, &client, !loops.simulation.is_unguarded).await?
+                    }
+                };
                 phase.spawn("kubelet-sim-announcement", announce_nodes(nodes.clone(), phase.stop()));
                 kstore_cluster::Component::nodes(nodes, client, nondet)
             }

@@ -37,6 +37,7 @@ mod metrics_server;
 mod no_connections;
 mod no_space;
 mod open_files;
+mod other_cluster;
 mod pages;
 mod pki;
 mod ready;
@@ -136,6 +137,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Some(Command::SchedulerConfig(args)) => scheduler_config::check(&args),
         Some(Command::SchedulerPerf(args)) => scheduler_perf::scheduler_perf(&args),
         Some(Command::SimCrds(_)) => simulation::print_definitions(),
+        Some(Command::SimRbac(args)) => simulation::print_role(&args),
         Some(Command::SimLint(args)) => simulation::lint(&args),
         Some(Command::Simulate(args)) => simulate::simulate(&args),
         Some(Command::BasicAuth(args)) => basic_auth::basic_auth(&args),

@@ -1,6 +1,6 @@
 //! Documents of simulated data centres: their files for `--nodes-file`, `--kwok`, `sim-lint` and `simulate`, and `sim-crds`.
 
-use crate::args::{Documents, LoopsConfig, SimLintArgs, Stages};
+use crate::args::{Documents, LoopsConfig, SimLintArgs, SimRbacArgs, Stages};
 use kstore_api::kind::lookup_api_version;
 use kstore_client::manifest::{ManifestObject, objects};
 use kstore_kubelet_sim::sim_api;
@@ -147,6 +147,31 @@ pub(crate) fn lint(args: &SimLintArgs) -> anyhow::Result<ExitCode> {
 pub(crate) fn print_definitions() -> anyhow::Result<ExitCode> {
     print!("{}", sim_api::DEFINITIONS);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The role of simulated nodes inside a cluster of another API server.
+const ROLE: &str = include_str!("simulation_role.yaml");
+
+/// The rules for what a pod's Secrets and tokens are read for.
+const SECRETS: &str = "\
+- apiGroups: ['']
+  resources: [secrets]
+  verbs: [get]
+- apiGroups: ['']
+  resources: [serviceaccounts/token]
+  verbs: [create]
+";
+
+/// Carries out `sim-rbac`.
+pub(crate) fn print_role(args: &SimRbacArgs) -> anyhow::Result<ExitCode> {
+    print!("{}", role(args.reads_secrets));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The service account, its role and the bindings, as YAML.
+fn role(reads_secrets: bool) -> String {
+    const PLACE: &str = "# --read-secrets\n";
+    ROLE.replace(PLACE, if reads_secrets { SECRETS } else { "" })
 }
 
 #[cfg(test)]

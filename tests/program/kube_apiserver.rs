@@ -58,28 +58,28 @@ const PATHS: [&str; 13] = [
 ];
 
 /// kubectl as an administrator of some API server.
-struct Kubectl(Vec<String>);
+pub(crate) struct Kubectl(Vec<String>);
 
 impl Kubectl {
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("kubectl");
         command.args(&self.0).args(args);
         command
     }
 
-    fn run(&self, args: &[&str]) {
+    pub(crate) fn run(&self, args: &[&str]) {
         let output = self.command(args).output().unwrap();
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    fn apply(&self, text: &str) -> bool {
+    pub(crate) fn apply(&self, text: &str) -> bool {
         let mut applied = self.command(&["apply", "-f", "-"]);
         let mut applied = applied.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         applied.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         applied.wait().unwrap().success()
     }
 
-    fn get(&self, path: &str) -> Option<Value> {
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
         serde_json::from_slice(&self.command(&["get", "--raw", path]).output().unwrap().stdout).ok()
     }
 
@@ -89,6 +89,11 @@ impl Kubectl {
             .iter()
             .map(|path| (*path, self.get(path).unwrap_or_else(|| panic!("{path} is missing"))))
             .collect()
+    }
+
+    /// The URL of the API server.
+    pub(crate) fn server(&self) -> &str {
+        &self.0[1]
     }
 
     async fn ready(self) -> Self {
@@ -106,11 +111,11 @@ impl Kubectl {
 }
 
 /// A program that serves the API, killed when this is dropped.
-struct Process(Child);
+pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
     /// Ends it by SIGTERM, and waits until it has.
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         let id = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
         self.0.wait().unwrap();
@@ -126,7 +131,7 @@ impl Drop for Process {
 }
 
 /// Starts a kube-apiserver, the real one or kstore's, on an etcd.
-async fn start(program: &[&str], dir: &Path, name: &str, etcd: &str) -> (Process, Kubectl) {
+pub(crate) async fn start(program: &[&str], dir: &Path, name: &str, etcd: &str) -> (Process, Kubectl) {
     let file = |name: &str| dir.join(name).display().to_string();
     let (port, key, public) = (free_port().to_string(), file("sa.key"), file("sa.pub"));
     if !Path::new(&key).exists() {
@@ -165,7 +170,7 @@ async fn start(program: &[&str], dir: &Path, name: &str, etcd: &str) -> (Process
 }
 
 /// The path of a real kube-apiserver.
-fn program() -> Option<String> {
+pub(crate) fn program() -> Option<String> {
     let program = std::env::var("KUBE_APISERVER").ok();
     if program.is_none() {
         println!("skipped: KUBE_APISERVER names no kube-apiserver");
@@ -174,7 +179,7 @@ fn program() -> Option<String> {
 }
 
 /// kstore's store, served as an etcd.
-async fn store(dir: &Path) -> (Process, String) {
+pub(crate) async fn store(dir: &Path) -> (Process, String) {
     let address = format!("127.0.0.1:{}", free_port());
     let mut store = Command::new(SERVER);
     store.args(["--components", "store", "--etcd-listen", &address, "--data-dir"]).arg(data(dir));

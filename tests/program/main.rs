@@ -85,6 +85,8 @@ mod run;
 mod salvage;
 /// Configurations of the scheduler.
 mod scheduler_config;
+/// Simulated nodes in the cluster of a real kube-apiserver.
+mod simulated_nodes;
 /// Groups of simulated nodes, and `simulate`.
 mod simulation;
 /// The source contract, over a socket.

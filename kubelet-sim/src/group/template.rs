@@ -66,7 +66,7 @@ pub(crate) fn shape(config: &Config, doc: &GroupDoc, of: &Placeholders<'_>, name
         "" => base.declared_features,
         version => declared_by(version),
     };
-    NodeShape {
+    let shape = NodeShape {
         labels,
         annotations,
         taints: template.taints.clone(),
@@ -84,7 +84,8 @@ pub(crate) fn shape(config: &Config, doc: &GroupDoc, of: &Placeholders<'_>, name
         declared_features,
         plugin_resources,
         provider_id: Some(fill(&provider.replace("{name}", name), of)),
-    }
+    };
+    shape.for_cluster(config)
 }
 
 /// Full names and sizes of images; one without a size has that of other images of its name.

@@ -3,8 +3,10 @@
 
 use super::write::{DevicePools, Failure, Write, Written};
 use crate::device::publication::{self, SliceWrite};
+use crate::limits::SINGLE_WRITES;
 use crate::node::object::LEASE_NAMESPACE;
 use crate::sim_api;
+use futures::StreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceSlice};
@@ -130,7 +132,8 @@ async fn patch_custom(
     }
 }
 
-/// Executes several writes in one transaction. If the server refuses one of them, executes each separately.
+/// Executes several writes in one transaction. If the server refuses one of them, or has no transactions, executes each separately, some at
+/// the same time: they are of different objects.
 pub(crate) async fn apply_batch(
     client: Client,
     writes: Vec<Write>,
@@ -140,12 +143,14 @@ pub(crate) async fn apply_batch(
         several => apply_together(&client, several).await,
     };
     let Some(outcomes) = together else {
-        let mut outcomes = Vec::with_capacity(writes.len());
-        for write in writes {
-            let outcome = apply(&client, &write).await;
-            outcomes.push((write, outcome));
-        }
-        return outcomes;
+        let each = writes.into_iter().map(|write| {
+            let client = &client;
+            async move {
+                let outcome = apply(client, &write).await;
+                (write, outcome)
+            }
+        });
+        return futures::stream::iter(each).buffered(SINGLE_WRITES).collect().await;
     };
     writes.into_iter().zip(outcomes).collect()
 }

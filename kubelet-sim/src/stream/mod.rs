@@ -89,6 +89,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 pub(crate) use trust_bundles::trust_bundles_of;
 
+/// The HTTP code of an API server that has no tunnels.
+const NO_TUNNELS: u16 = 405;
+
 /// The state of a pod, for its streams.
 pub(crate) struct Snapshot {
     pub(crate) record: Arc<PodRecord>,
@@ -299,7 +302,7 @@ impl Streams {
         self.identities.client(&snapshot.record.pod.spec.node_name, &self.client)
     }
 
-    /// Keeps a tunnel to the server open until `stop`.
+    /// Keeps a tunnel to the server open until `stop`. Returns early if the server has no tunnels.
     pub(crate) async fn run(self, stop: &CancellationToken) {
         let mut waits = TUNNEL_BACKOFF.waits();
         while !stop.is_cancelled() {
@@ -317,6 +320,12 @@ impl Streams {
                 Err(error) => Some(error),
             };
             let Some(error) = ended else { return };
+            if error.code() == Some(NO_TUNNELS) {
+                tracing::info!(
+                    "logs, exec, attach and port-forward of simulated pods are not served: the API server dials kubelets instead of using tunnels"
+                );
+                return;
+            }
             tracing::debug!(%error, "no tunnel to the server");
             // Other errors are temporary, or the writes of the nodes fail with them as well and report them.
             if error.is_already_exists() || error.is_forbidden() {

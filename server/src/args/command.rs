@@ -3,9 +3,9 @@
 use super::{
     AsArgs, AssetsArgs, AtArgs, BasicAuthArgs, CertsArgs, CheckArgs, CompletionArgs, DiffArgs, EndMarkedArgs,
     ExecArgs, ExplainArgs, ExploreArgs, HistoryArgs, ImportArgs, KubeconfigArgs, ManArgs, RecordArgs,
-    ReplayArgs, ReportArgs, RunArgs, SchedulerPerfArgs, SimCrdsArgs, SimLintArgs, SimulateArgs, StopArgs,
-    StoreArgs, TagArgs, UiArgs, UndoArgs, WhatIfArgs, at, basic_auth, certs, dropin, explain, explore,
-    history, import, pages, parser, record, replay, report, run, scheduler_config, scheduler_perf,
+    ReplayArgs, ReportArgs, RunArgs, SchedulerPerfArgs, SimCrdsArgs, SimLintArgs, SimRbacArgs, SimulateArgs,
+    StopArgs, StoreArgs, TagArgs, UiArgs, UndoArgs, WhatIfArgs, at, basic_auth, certs, dropin, explain,
+    explore, history, import, pages, parser, record, replay, report, run, scheduler_config, scheduler_perf,
     simulation, stop, store, tag, ui, undo, what_if,
 };
 use clap::ArgMatches;
@@ -56,6 +56,8 @@ pub enum Command {
     SchedulerPerf(SchedulerPerfArgs),
     /// `sim-crds`: the kinds of simulated data centres.
     SimCrds(SimCrdsArgs),
+    /// `sim-rbac`: the role of simulated nodes in a real cluster.
+    SimRbac(SimRbacArgs),
     /// `sim-lint`: what is wrong with files of `--nodes-file`.
     SimLint(SimLintArgs),
     /// `simulate`: a run of a scenario in virtual time.
@@ -274,6 +276,14 @@ const COMMANDS: &[CommandRow] = &[
         is_hidden: false,
         build: |command| parser::add(command, simulation::CRDS),
         read: |matches| parser::read(simulation::CRDS, matches).map(Command::SimCrds),
+    },
+    CommandRow {
+        name: "sim-rbac",
+        about: "Print the least role for simulated nodes inside a cluster of another API server",
+        help: simulation::RBAC_HELP,
+        is_hidden: false,
+        build: |command| parser::add(command, simulation::RBAC),
+        read: |matches| parser::read(simulation::RBAC, matches).map(Command::SimRbac),
     },
     CommandRow {
         name: "basic-auth",

@@ -95,8 +95,8 @@ pub use run::{EndMarkedArgs, ExecArgs, ManifestPath, PageTime, RunArgs, Setup, W
 pub use scheduler_config::{CheckArgs, SchedulerFile};
 pub use scheduler_perf::SchedulerPerfArgs;
 pub use simulation::{
-    Adoption, Documents, NodePrefix, ReportOutput, SimCrdsArgs, SimLintArgs, SimulateArgs, SimulationFlags,
-    Stages,
+    Adoption, Documents, NodePrefix, ReportOutput, SimCrdsArgs, SimLintArgs, SimRbacArgs, SimulateArgs,
+    SimulationFlags, Stages,
 };
 use std::ffi::OsString;
 pub use stop::StopArgs;

@@ -244,6 +244,11 @@ impl ServerOptions {
         if self.given.has("node-prefix") && !self.components.contains(&Component::KubeletSim) {
             return Err(UsageError::NeedsFlag("node-prefix", "`kubelet-sim` in --components"));
         }
+        let simulates_elsewhere = self.components.contains(&Component::KubeletSim)
+            && !self.components.contains(&Component::Apiserver);
+        if self.given.has("no-guard") && !simulates_elsewhere {
+            return Err(UsageError::NeedsFlag("no-guard", "--kubeconfig, and `kubelet-sim` in --components"));
+        }
         self.check_images(&loops)?;
         loops.cri.check(self.components.contains(&Component::KubeletSim))?;
         if loops.cri_listen.is_some() && !self.components.contains(&Component::KubeletSim) {

@@ -1,7 +1,8 @@
 //! Flags of simulated data centres, and the arguments of `sim-crds`, `sim-lint` and `simulate`.
 
 use super::flag::{Choice, Flag, add, chosen, parsed, put, repeated, required, words};
-use super::{ListenAddress, MAX_NODES, number, time};
+use super::scope::Part;
+use super::{ListenAddress, MAX_NODES, ServerOptions, number, time};
 use kstore_api::name::{dns1123_label, dns1123_subdomain};
 use kstore_client::manifest::ManifestObject;
 use kstore_kwok::StageSet;
@@ -9,6 +10,72 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
+
+type ServerFlag = Flag<ServerOptions>;
+
+/// The flags of the server about simulated nodes.
+pub(super) const NODES: &[ServerFlag] = &[
+    ServerFlag::value(
+        "nodes",
+        "N",
+        |o, text| put(&mut o.loops.nodes, number::nodes(text)),
+        "Number of simulated nodes",
+    )
+    .part(Part::Process)
+    .daily()
+    .default("3"),
+    ServerFlag::value(
+        "node-prefix",
+        "PREFIX",
+        |o, text| put(&mut o.loops.simulation.node_prefix, parsed(text)),
+        "What the names of the nodes of --nodes begin with",
+    )
+    .part(Part::Process)
+    .default("node-"),
+    ServerFlag::value(
+        "nodes-file",
+        "PATH",
+        |o, text| add(&mut o.loops.simulation.files, parsed(text)),
+        "Apply the objects of sim.kstore.io in PATH (a file or a folder) at the start, such as NodeGroups, and simulate their nodes; --nodes is then 0 by default. May be repeated",
+    )
+    .shaped(repeated),
+    ServerFlag::value(
+        "kwok",
+        "PATH",
+        |o, text| add(&mut o.loops.simulation.kwok, parsed(text)),
+        "Let the objects of kinds for which PATH (a file or a folder) has Stages of KWOK follow these, such as Pods and Nodes. May be repeated",
+    )
+    .shaped(repeated),
+    ServerFlag::choice(
+        ("adopt-nodes", "WHICH"),
+        words::<Adoption>,
+        |o, word| put(&mut o.loops.simulation.adoption, chosen(word)),
+        "Which Nodes that other clients create are simulated, too",
+    )
+    .part(Part::Process)
+    .default("marked"),
+    ServerFlag::boolean(
+        "sim-api",
+        |o, is_on| o.loops.simulation.is_on = is_on,
+        "Serve the kinds of sim.kstore.io, by which simulated nodes are made and broken, and pods behave",
+    )
+    .part(Part::Process),
+    ServerFlag::value(
+        "autoscaler-listen",
+        "ADDR",
+        |o, text| put(&mut o.loops.simulation.autoscaler, parsed(text).map(Some)),
+        "Let a Cluster Autoscaler (--cloud-provider=externalgrpc) scale the NodeGroups by calls without TLS to this address on loopback, such as 127.0.0.1:8086",
+    )
+    .part(Part::Process)
+    .server_only(),
+    ServerFlag::switch(
+        "no-guard",
+        |o| o.loops.simulation.is_unguarded = true,
+        "Register the nodes in a cluster of another API server without the taint sim.kstore.io/simulated, which keeps pods away that do not tolerate it, and without the labels that say what the nodes are",
+    )
+    .part(Part::Process)
+    .server_only(),
+];
 
 /// What makes simulated nodes besides `--nodes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +86,8 @@ pub struct SimulationFlags {
     pub adoption: Adoption,
     /// What the names of the nodes of `--nodes` begin with.
     pub node_prefix: NodePrefix,
+    /// Whether nodes in a cluster of another API server do not say that they are simulated.
+    pub is_unguarded: bool,
     /// Where the calls of a Cluster Autoscaler are accepted.
     pub autoscaler: Option<ListenAddress>,
     /// Files and folders with objects of these kinds.
@@ -232,4 +301,26 @@ pub enum ReportOutput {
 impl Choice for ReportOutput {
     const WORDS: &'static [(&'static str, Self, &'static str)] =
         &[("text", Self::Text, "For people"), ("json", Self::Json, "For programs")];
+}
+
+pub(super) const RBAC_HELP: &str = "\
+Prints the service account kube-system/kubelet-sim with the least role for simulated nodes inside a cluster of another API server \
+(--components kubelet-sim --kubeconfig). It reads no Secrets and requests no tokens, which containers of pods need only if their commands \
+or mounts read them; --read-secrets adds both.
+
+Example:
+  kstore-server sim-rbac | kubectl apply -f -
+  kubectl create token kubelet-sim -n kube-system";
+
+pub(super) const RBAC: &[Flag<SimRbacArgs>] = &[Flag::switch(
+    "read-secrets",
+    |o: &mut SimRbacArgs| o.reads_secrets = true,
+    "Let the nodes read Secrets by name and request tokens of service accounts, as kubelets do for mounts",
+)];
+
+/// Arguments of `sim-rbac`.
+#[derive(Debug, Default)]
+pub struct SimRbacArgs {
+    /// Whether the role reads Secrets.
+    pub reads_secrets: bool,
 }

@@ -10,7 +10,7 @@ use super::lab::LAB;
 use super::logging::LOGGING;
 use super::options::{controllers, egress_rules};
 use super::scope::Part;
-use super::simulation::Adoption;
+use super::simulation::NODES;
 use super::{
     Component, Durability, Engine, OutboundPolicy, SchedulerFile, ServerOptions, audit, encryption, etcd,
     naming, number, time,
@@ -42,6 +42,7 @@ pub(super) const SERVER: &[FlagGroup] = &[
     group(STORAGE, EVENTS),
     group(SERVING, LISTENER),
     group(COMPONENTS, LOOPS),
+    group(COMPONENTS, NODES),
     group("Audit log", AUDIT_LOG),
     group("Audit webhook", AUDIT_WEBHOOK),
     group("Authentication", AUTHENTICATION),
@@ -288,59 +289,6 @@ const LOOPS: &[Flag] = &[
         "Time after which the scheduler tries a pod again although nothing happened that may help it; 5m without the flag",
     )
     .part(Part::Process),
-    Flag::value(
-        "nodes",
-        "N",
-        |o, text| put(&mut o.loops.nodes, number::nodes(text)),
-        "Number of simulated nodes",
-    )
-    .part(Part::Process)
-    .daily()
-    .default("3"),
-    Flag::value(
-        "node-prefix",
-        "PREFIX",
-        |o, text| put(&mut o.loops.simulation.node_prefix, parsed(text)),
-        "What the names of the nodes of --nodes begin with",
-    )
-    .part(Part::Process)
-    .default("node-"),
-    Flag::value(
-        "nodes-file",
-        "PATH",
-        |o, text| add(&mut o.loops.simulation.files, parsed(text)),
-        "Apply the objects of sim.kstore.io in PATH (a file or a folder) at the start, such as NodeGroups, and simulate their nodes; --nodes is then 0 by default. May be repeated",
-    )
-    .shaped(repeated),
-    Flag::value(
-        "kwok",
-        "PATH",
-        |o, text| add(&mut o.loops.simulation.kwok, parsed(text)),
-        "Let the objects of kinds for which PATH (a file or a folder) has Stages of KWOK follow these, such as Pods and Nodes. May be repeated",
-    )
-    .shaped(repeated),
-    Flag::choice(
-        ("adopt-nodes", "WHICH"),
-        words::<Adoption>,
-        |o, word| put(&mut o.loops.simulation.adoption, chosen(word)),
-        "Which Nodes that other clients create are simulated, too",
-    )
-    .part(Part::Process)
-    .default("marked"),
-    Flag::boolean(
-        "sim-api",
-        |o, is_on| o.loops.simulation.is_on = is_on,
-        "Serve the kinds of sim.kstore.io, by which simulated nodes are made and broken, and pods behave",
-    )
-    .part(Part::Process),
-    Flag::value(
-        "autoscaler-listen",
-        "ADDR",
-        |o, text| put(&mut o.loops.simulation.autoscaler, parsed(text).map(Some)),
-        "Let a Cluster Autoscaler (--cloud-provider=externalgrpc) scale the NodeGroups by calls without TLS to this address on loopback, such as 127.0.0.1:8086",
-    )
-    .part(Part::Process)
-    .server_only(),
     Flag::value(
         "missing-image",
         "PATTERN",
