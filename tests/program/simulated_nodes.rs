@@ -86,7 +86,11 @@ async fn simulated_nodes_run_pods_of_a_real_kube_apiserver_with_the_least_role()
     );
     assert!(kubectl.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a: b}}"));
     // The Node of a real kubelet.
-    assert!(kubectl.apply("{apiVersion: v1, kind: Node, metadata: {name: real-1}}"));
+    assert!(
+        kubectl.apply(
+            &json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "real-1" } }).to_string()
+        )
+    );
     let token = output(&mut kubectl.command(&["create", "token", "kubelet-sim", "-n", "kube-system"]));
     let (access, log) = (kubeconfig(dir.path(), &kubectl, token.trim()), dir.path().join("nodes.log"));
     let args = ["--components", "kubelet-sim", "--nodes", "2", "--node-prefix", "real-"];

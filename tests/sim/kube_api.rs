@@ -35,7 +35,7 @@ enum Step {
     Checked(Value),
 }
 
-fn gvr(plural: &str) -> Gvr {
+fn gvr(plural: &'static str) -> Gvr {
     match plural {
         "deployments" => Gvr::new("apps", "v1", plural),
         _ => Gvr::new("", "v1", plural),
@@ -148,7 +148,7 @@ fn remove_identity(value: &mut Value) {
 
 /// The answer to a step.
 async fn answer(client: &Client, step: &Step) -> Value {
-    let api = |kind: &str| -> DynamicApi { client.dynamic(gvr(kind)) };
+    let api = |kind: &'static str| -> DynamicApi { client.dynamic(gvr(kind)) };
     let ns = "default";
     shown(match step.clone() {
         Step::Create(kind, object) => api(kind).create(ns, &object).await,
