@@ -42,8 +42,8 @@ pub struct Config {
     /// Whether Nodes that other clients create are simulated if an annotation marks them: `kubelet-sim.kstore.io/node`, or
     /// `kwok.x-k8s.io/node: fake`.
     pub adopts_marked_nodes: bool,
-    /// Whether nodes say that they are simulated, so that other pods and programs of a real cluster stay away: by a taint, labels and an annotation
-    /// ([`NodeShape::for_cluster`](crate::shape::NodeShape::for_cluster)).
+    /// Whether nodes say that they are simulated, so that other pods and programs of a real cluster stay away: by a taint, labels and an
+    /// annotation ([`NodeShape::for_cluster`](crate::shape::NodeShape::for_cluster)).
     pub is_guarded: bool,
     /// Objects of `sim.kstore.io` that the control plane applies at the start, if it has these kinds.
     pub sim_objects: Arc<[ManifestObject]>,

@@ -1,5 +1,5 @@
-//! `Client::over_kubernetes`: a client that uses the REST API alone gets the answers of a client of kstore's API. Two equal clusters get the
-//! same generated requests, one in each way.
+//! `Client::over_kubernetes`: a client that uses the REST API alone gets the answers of a client of kstore's API. Two equal clusters get
+//! the same generated requests, one in each way.
 
 use kstore_client::{
     ApiError, Check, Client, DeleteParams, DynamicApi, Each, Gvr, ListParams, Patch, Propagation, Transaction,

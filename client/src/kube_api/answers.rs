@@ -120,8 +120,8 @@ struct List<'a> {
 struct ListMeta<'a> {
     #[serde(borrow)]
     resource_version: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    r#continue: Option<Cow<'a, str>>,
+    #[serde(rename = "continue", borrow)]
+    next: Option<Cow<'a, str>>,
 }
 
 /// Whether an object names its type.
@@ -152,7 +152,7 @@ pub(super) fn list(body: &[u8]) -> Result<pb::ListChunk, GrpcStatus> {
     Ok(pb::ListChunk {
         items: items.collect::<Result<_, _>>()?,
         revision,
-        r#continue: metadata.r#continue.unwrap_or_default().into_owned(),
+        r#continue: metadata.next.unwrap_or_default().into_owned(),
     })
 }
 

@@ -190,8 +190,8 @@ impl KubeApi {
 
 impl Client {
     /// A client of an API server that has only Kubernetes' REST API, over a service that sends HTTP requests to it. All calls of the client
-    /// work but those that Kubernetes does not have: transactions of several writes or with checks, [`MultiSource`](crate::MultiSource), reads
-    /// of one object in the past, and tunnels. They are refused. Causes and fences are ignored.
+    /// work but those that Kubernetes does not have: transactions of several writes or with checks, [`MultiSource`](crate::MultiSource),
+    /// reads of one object in the past, and tunnels. They are refused. Causes and fences are ignored.
     ///
     /// Watches and at most 64 other requests at a time are sent through clones of `service`.
     pub fn over_kubernetes<S, B>(service: S, agent: &str) -> Self
