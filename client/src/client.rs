@@ -45,6 +45,8 @@ pub struct Client {
     pub(crate) fields: FieldValidation,
     /// The in-process opener of watches; `None`: a gRPC call opens them.
     pub(crate) feed: Option<Feed>,
+    /// Whether the server reports the progress of watches as rarely as Kubernetes' bookmarks come.
+    pub(crate) has_rare_progress: bool,
 }
 
 impl Client {
@@ -69,6 +71,7 @@ impl Client {
             fence: None,
             fields: FieldValidation::Ignore,
             feed: None,
+            has_rare_progress: false,
         }
     }
 

@@ -117,7 +117,7 @@ impl Client {
                 Ok(Ok(())) => Ok((client, ServerApi::Kstore)),
                 Ok(Err(_)) => {
                     let api = KubeApi::new(client.transport, connection.opener());
-                    Ok((Self::over(api.into_service(), agent), ServerApi::Kubernetes))
+                    Ok((api.into_client(agent), ServerApi::Kubernetes))
                 }
                 Err(status) => Err(ConnectError::NotServing { server: kubeconfig.server.clone(), status }),
             }
@@ -147,9 +147,7 @@ impl Client {
         let client = Self::over(connection.open_lazy(), agent);
         Ok(match api {
             ServerApi::Kstore => client,
-            ServerApi::Kubernetes => {
-                Self::over(KubeApi::new(client.transport, connection.opener()).into_service(), agent)
-            }
+            ServerApi::Kubernetes => KubeApi::new(client.transport, connection.opener()).into_client(agent),
         })
     }
 }

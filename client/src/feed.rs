@@ -2,7 +2,7 @@
 //! process thus share its bytes and save encoding, decoding and framing. All other calls use the transport.
 
 use crate::client::{Batches, OpenFuture, bounded};
-use crate::limits::{IN_PROCESS_PROGRESS, WATCH_PROGRESS};
+use crate::limits::{IN_PROCESS_PROGRESS, KUBE_PROGRESS, WATCH_PROGRESS};
 use crate::{ApiError, Client};
 use futures::StreamExt;
 use kstore_proto::ProgressDemand;
@@ -34,7 +34,11 @@ impl Client {
 
     /// The maximum interval of progress messages on an idle watch.
     pub(crate) fn progress_every(&self) -> Duration {
-        if self.feed.is_some() { IN_PROCESS_PROGRESS } else { WATCH_PROGRESS }
+        match (self.feed.is_some(), self.has_rare_progress) {
+            (true, _) => IN_PROCESS_PROGRESS,
+            (false, true) => KUBE_PROGRESS,
+            (false, false) => WATCH_PROGRESS,
+        }
     }
 
     /// Opens a watch, through the feed if the client has one. A feed sends progress when `demand` rises.

@@ -73,6 +73,9 @@ pub const KUBE_EACH: usize = 128;
 /// The objects of a page of a list from an API server without kstore's gRPC API, as kubectl asks for them.
 pub const KUBE_PAGE: i64 = 500;
 
+/// The maximum interval of progress on an idle watch of an API server without kstore's gRPC API: Kubernetes sends a bookmark a minute.
+pub const KUBE_PROGRESS: Duration = Duration::from_secs(60);
+
 /// The watches on one connection to an API server without kstore's gRPC API.
 pub const KUBE_STREAMS: usize = 100;
 

@@ -160,16 +160,7 @@ async fn answer(client: &Client, step: &Step) -> Value {
         Step::First(kind, count) => {
             api(kind).list_first(ns, &ListParams::default(), count).await.map(|items| json!(items))
         }
-        Step::Replace(kind, name, is_current) => match api(kind).get(ns, &name).await {
-            Ok(mut object) => {
-                if !is_current {
-                    object["metadata"]["resourceVersion"] = json!("1");
-                }
-                object["metadata"]["annotations"] = json!({ "replaced": "yes" });
-                api(kind).update(&object).await
-            }
-            Err(error) => Err(error),
-        },
+        Step::Replace(kind, name, is_current) => replace(&api(kind), &name, is_current).await,
         Step::Patch(kind, name, below, patch) => api(kind).patch(ns, &name, below, &patch).await,
         Step::Delete(kind, name, params) => {
             api(kind).delete(ns, &name, &params).await.map(|revision| json!(revision > Revision(0)))
@@ -195,18 +186,7 @@ async fn answer(client: &Client, step: &Step) -> Value {
             let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "expirationSeconds": 3600 } });
             api("serviceaccounts").create_subresource(ns, "none", "token", &request).await
         }
-        Step::Each(objects) => {
-            let each = objects.iter().enumerate().fold(Each::new(client), |each, (index, object)| {
-                // Other names than those of the other operations, because these run in no order.
-                let mut object = object.clone();
-                object["metadata"]["name"] = json!(format!("each-{index}"));
-                each.create_text(&gvr("configmaps"), ns, &format!("each-{index}"), &object.to_string())
-            });
-            let each = each.bind(ns, "missing", "", "node-0", &Causes::default());
-            let outcome =
-                |stored: Result<kstore_client::Stored, ApiError>| shown(stored.map(|_| json!("stored")));
-            each.execute().await.map(|results| results.into_iter().map(outcome).collect())
-        }
+        Step::Each(objects) => each(client, &objects).await,
         Step::Single(object) => {
             let transaction = Transaction::new(client).create_value(&gvr("configmaps"), ns, &object);
             let done = transaction.commit().await.map_err(|refused| refused.error);
@@ -224,6 +204,28 @@ async fn answer(client: &Client, step: &Step) -> Value {
             return refused(checked.check_value(&gvr("configmaps"), ns, "o0", Check::Present)).await;
         }
     })
+}
+
+/// Replaces an object, at the revision that it has or at an old one.
+async fn replace(api: &DynamicApi, name: &str, is_current: bool) -> Result<Value, ApiError> {
+    let mut object = api.get("default", name).await?;
+    if !is_current {
+        object["metadata"]["resourceVersion"] = json!("1");
+    }
+    object["metadata"]["annotations"] = json!({ "replaced": "yes" });
+    api.update(&object).await
+}
+
+/// Creates the objects by one call, under other names, because the operations run in no order, and binds a pod that does not exist.
+async fn each(client: &Client, objects: &[Value]) -> Result<Value, ApiError> {
+    let each = objects.iter().enumerate().fold(Each::new(client), |each, (index, object)| {
+        let (mut object, name) = (object.clone(), format!("each-{index}"));
+        object["metadata"]["name"] = json!(name);
+        each.create_text(&gvr("configmaps"), "default", &name, &object.to_string())
+    });
+    let each = each.bind("default", "missing", "", "node-0", &Causes::default());
+    let outcome = |stored: Result<kstore_client::Stored, ApiError>| shown(stored.map(|_| json!("stored")));
+    Ok(each.execute().await?.into_iter().map(outcome).collect())
 }
 
 /// The index of the operation that has no place before a server without transactions.

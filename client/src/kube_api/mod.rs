@@ -12,10 +12,10 @@ mod lists;
 mod requests;
 mod watches;
 
-use crate::Client;
 use crate::client::{ServiceError, Transport};
 use crate::error::to_grpc;
 use crate::limits::{CALL_TIMEOUT, KUBE_CALLS, KUBE_EACH, MAX_MESSAGE};
+use crate::{ApiError, Client};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
@@ -109,7 +109,7 @@ impl KubeApi {
     }
 
     /// The service of a client: gRPC calls are answered here, and all other requests by the server.
-    pub(crate) fn into_service(
+    fn into_service(
         self,
     ) -> impl Service<
         http::Request<tonic::body::Body>,
@@ -132,6 +132,13 @@ impl KubeApi {
                 }
             }
         })
+    }
+
+    /// A client of this API.
+    pub(crate) fn into_client(self, agent: &str) -> Client {
+        let mut client = Client::over(self.into_service(), agent);
+        client.has_rare_progress = true;
+        client
     }
 
     /// Sends a request and reads its response. Waits while too many requests of the process are open.
@@ -205,7 +212,7 @@ impl Client {
     {
         let transport = Self::over(service, agent).transport;
         let shared = transport.clone();
-        Self::over(KubeApi::new(transport, move || shared.clone()).into_service(), agent)
+        KubeApi::new(transport, move || shared.clone()).into_client(agent)
     }
 }
 
@@ -219,19 +226,32 @@ fn unsupported(message: &str) -> Status {
     Status::foreign(405, Reason::MethodNotAllowed.as_str().to_owned(), message)
 }
 
+/// The refusal of a transaction because of one of its operations.
+fn of_operation(status: Status, index: usize, why: &str) -> Status {
+    let mut status = status.cause(OPERATION_REFUSED, why);
+    if let Some(cause) = status.details.as_mut().and_then(|details| details.causes.last_mut()) {
+        cause.field = format!("operations[{index}]");
+    }
+    status
+}
+
+/// The error of a transaction whose only write got this error. Without an answer it is not known whether that was executed.
+fn of_only_write(error: GrpcStatus) -> GrpcStatus {
+    match ApiError::from(error.clone()) {
+        ApiError::Status(status) => {
+            to_grpc(&of_operation(*status, 0, "nothing of the transaction was written"))
+        }
+        ApiError::Transport(_) | ApiError::Json(_) => error,
+    }
+}
+
 /// The only write of a transaction.
 ///
 /// # Errors
 ///
 /// The transaction has several operations, or a check. The cause names the first that cannot be executed.
 fn only_write(operations: Vec<pb::Operation>) -> Result<Operation, Status> {
-    let refuse = |index: usize, why: &str| {
-        let mut status = unsupported(why).cause(OPERATION_REFUSED, why);
-        if let Some(cause) = status.details.as_mut().and_then(|details| details.causes.last_mut()) {
-            cause.field = format!("operations[{index}]");
-        }
-        status
-    };
+    let refuse = |index: usize, why: &str| of_operation(unsupported(why), index, why);
     let checks = |operation: &pb::Operation| matches!(operation.kind, Some(Operation::Check(_)));
     if let Some(index) = operations.iter().position(checks) {
         return Err(refuse(
@@ -363,7 +383,8 @@ impl Kstore for KubeApi {
         let caller = Caller::of(&request);
         let pb::TransactRequest { operations, dry_run } = request.into_inner();
         let write = only_write(operations).and_then(|write| single(write, dry_run));
-        let response = self.operation(&caller, write.map_err(|status| to_grpc(&status))?).await?;
+        let write = write.map_err(|status| to_grpc(&status))?;
+        let response = self.operation(&caller, write).await.map_err(of_only_write)?;
         let warnings = answers::warnings(response.metadata());
         let object = response.into_inner();
         let revision = if dry_run { 0 } else { object.revision };

@@ -6,7 +6,7 @@ use super::requests::{self, Selection};
 use super::{Caller, KubeApi, Streamed, unsupported};
 use crate::client::Transport;
 use crate::error::to_grpc;
-use crate::limits::{KUBE_CONNECTIONS, KUBE_STREAMS, WATCH_PROGRESS};
+use crate::limits::{KUBE_CONNECTIONS, KUBE_PROGRESS, KUBE_STREAMS};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use http_body_util::BodyExt as _;
@@ -19,15 +19,10 @@ use pb::watch_event::Type;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tonic::{Response, Status as GrpcStatus};
 use tower::ServiceExt as _;
-
-/// Silence after which a watch repeats its position. The server's bookmarks are rarer than a client of kstore's API expects; whether the
-/// connection is alive is known by its pings.
-const REPEAT: Duration = Duration::from_secs(WATCH_PROGRESS.as_secs() / 2);
 
 /// Connections for watches, each made when those before it are full.
 pub(super) struct WatchConnections {
@@ -187,9 +182,10 @@ struct OpenWatch {
 impl OpenWatch {
     async fn next(&mut self) -> Option<Result<pb::WatchBatch, GrpcStatus>> {
         let changes = &mut self.changes;
+        // A late bookmark is no broken connection: that is known by its pings, and the watch repeats its position.
         let silent = async {
             match changes.has_progress {
-                true => tokio::time::sleep_until(Instant::now() + REPEAT).await,
+                true => tokio::time::sleep_until(Instant::now() + KUBE_PROGRESS).await,
                 false => std::future::pending().await,
             }
         };
