@@ -16,8 +16,7 @@ use crate::no_connections::NoConnections;
 use crate::telemetry::millis;
 use crate::{
     audit, clients, data_version, encryption, external, load_report, no_space, other_cluster, pki,
-    remote_version, salvage,
-    scheduler_config,
+    remote_version, salvage, scheduler_config,
 };
 use anyhow::{Context, anyhow};
 use kstore_apiserver::config::{NetworkConfig, StorageConfig};
