@@ -130,6 +130,8 @@ fn remove_identity(value: &mut Value) {
         Value::Object(members) => {
             for member in [
                 "uid",
+                // The operations of `Each` get their revisions in no order.
+                "resourceVersion",
                 "creationTimestamp",
                 "time",
                 "token",
