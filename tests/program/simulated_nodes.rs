@@ -48,7 +48,7 @@ fn kubeconfig(dir: &Path, kubectl: &Kubectl, token: &str) -> PathBuf {
 fn spawn(program: &str, args: &[&str], kubeconfig: &Path, log: &Path) -> Process {
     let log = File::options().create(true).append(true).open(log).unwrap();
     let mut command = Command::new(program);
-    command.args(args).arg("--kubeconfig").arg(kubeconfig);
+    command.args(args).arg("--kubeconfig").arg(kubeconfig).env("RUST_LOG", "warn,kstore_server=info");
     Process(command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
 }
 
@@ -73,6 +73,28 @@ async fn running(kubectl: &Kubectl) -> Value {
     until("the pod runs", async || kubectl.get(POD).filter(is_running)).await
 }
 
+/// The objects that the test needs: there are no controllers.
+fn prepare(kubectl: &Kubectl) {
+    for object in [
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default", "namespace": "default" } }),
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "settings" }, "data": { "a": "b" } }),
+        // The Node of a real kubelet.
+        json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "real-1" } }),
+    ] {
+        assert!(kubectl.apply(&object.to_string()), "{object}");
+    }
+}
+
+/// Checks that a node keeps others' pods away, and has the version of the server.
+fn check_guard(node: &Value) {
+    let version = node["status"]["nodeInfo"]["kubeletVersion"].as_str().unwrap();
+    assert!(version.starts_with("v1.36."), "{node}");
+    let taints = node["spec"]["taints"].as_array().unwrap();
+    let guard = json!({ "key": "sim.kstore.io/simulated", "value": "true", "effect": "NoSchedule" });
+    assert!(taints.contains(&guard), "{node}");
+    assert_eq!(node["metadata"]["labels"]["sim.kstore.io/simulated"], "true");
+}
+
 #[tokio::test]
 async fn simulated_nodes_run_pods_of_a_real_kube_apiserver_with_the_least_role() {
     let Some(program) = program() else { return };
@@ -80,17 +102,7 @@ async fn simulated_nodes_run_pods_of_a_real_kube_apiserver_with_the_least_role()
     let (_store, etcd) = store(dir.path()).await;
     let (_apiserver, kubectl) = start(&[&program], dir.path(), "real", &etcd).await;
     assert!(kubectl.apply(&output(Command::new(SERVER).arg("sim-rbac"))));
-    assert!(
-        kubectl
-            .apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: default}}")
-    );
-    assert!(kubectl.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a: b}}"));
-    // The Node of a real kubelet.
-    assert!(
-        kubectl.apply(
-            &json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "real-1" } }).to_string()
-        )
-    );
+    prepare(&kubectl);
     let token = output(&mut kubectl.command(&["create", "token", "kubelet-sim", "-n", "kube-system"]));
     let (access, log) = (kubeconfig(dir.path(), &kubectl, token.trim()), dir.path().join("nodes.log"));
     let args = ["--components", "kubelet-sim", "--nodes", "2", "--node-prefix", "real-"];
@@ -105,16 +117,7 @@ async fn simulated_nodes_run_pods_of_a_real_kube_apiserver_with_the_least_role()
     };
     let list = until("both nodes are ready", async || kubectl.get(NODES).filter(both_ready)).await;
     let simulated = |node: &&Value| node["metadata"]["name"].as_str().unwrap().starts_with("sim-");
-    for node in list["items"].as_array().unwrap().iter().filter(simulated) {
-        assert!(
-            node["status"]["nodeInfo"]["kubeletVersion"].as_str().unwrap().starts_with("v1.36."),
-            "{node}"
-        );
-        let taints = node["spec"]["taints"].as_array().unwrap();
-        let guard = json!({ "key": "sim.kstore.io/simulated", "value": "true", "effect": "NoSchedule" });
-        assert!(taints.contains(&guard), "{node}");
-        assert_eq!(node["metadata"]["labels"]["sim.kstore.io/simulated"], "true");
-    }
+    list["items"].as_array().unwrap().iter().filter(simulated).for_each(check_guard);
     let renewed = kubectl.get(LEASE).unwrap()["spec"]["renewTime"].clone();
     assert!(renewed.is_string());
 
